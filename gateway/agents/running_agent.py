@@ -109,7 +109,14 @@ class RunningAgent:
         await self.store.refresh()
         record = self.store.get(key)
         if record is None:
-            record = SessionRecord(session=self._new_id(), key=key, started=now, spoken=now, address=address, space=space)
+            record = SessionRecord(
+                session=self.conversations.begins(self._new_id()),
+                key=key,
+                started=now,
+                spoken=now,
+                address=address,
+                space=space,
+            )
             await self.store.put(record)
             return record
         if reason := self.due(record, now):
@@ -142,7 +149,7 @@ class RunningAgent:
             self.conversations.forget(record.session)
         whose = "" if audience.kind == "owner" else f"{audience.kind}:{audience.key}"
         record = SessionRecord(
-            session=self._new_id(),
+            session=self.conversations.begins(self._new_id()),
             key=key,
             started=now,
             spoken=now,
@@ -189,7 +196,7 @@ class RunningAgent:
         now = self._clock.now()
         notice = self._session_settings.rule(record.key, record.address).notice
         fresh = SessionRecord(
-            session=self._new_id(),
+            session=self.conversations.begins(self._new_id()),
             key=record.key,
             started=now,
             spoken=now if reason == "command" else record.spoken,

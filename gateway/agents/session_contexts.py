@@ -110,6 +110,8 @@ class SessionContexts:
         self._group = group
         self._tell = tell
         self._open: OrderedDict[str, SessionContext] = OrderedDict()
+        self._fresh: set[str] = set()
+        """Sessions that were named by this process and not opened yet: nothing is stored of them that could be read."""
         self._shared: tuple[str, Opened | None] = ("", None)
         """The id of the owner's main session, and how it began, for light turns."""
 
@@ -121,9 +123,15 @@ class SessionContexts:
         """Return a session context if it is open."""
         return self._open.get(session)
 
+    def begins(self, session: str) -> str:
+        """Take note that the id of a session is a new one, and return it: no transcript is looked for."""
+        self._fresh.add(session)
+        return session
+
     def forget(self, session: str) -> None:
         """Close a session context; the next use reads the transcript again."""
         self._open.pop(session, None)
+        self._fresh.discard(session)
 
     def adopt(self, profile: AgentProfile, busy: Collection[str]) -> None:
         """Apply new settings; running turns (the sessions ``busy``) keep theirs."""
@@ -296,7 +304,11 @@ class SessionContexts:
         return conversation.transcript if conversation else await self._transcript(record.key, record.session)
 
     async def _transcript(self, key: str, session: str) -> Transcript:
-        transcript = await Transcript.load(self.store.transcript(session), self.clock)
+        stored = self.store.transcript(session)
+        if session in self._fresh:
+            self._fresh.discard(session)
+            return Transcript(stored, self.clock)
+        transcript = await Transcript.load(stored, self.clock)
         if transcript.bad_lines:
             self._tell(
                 f"{transcript.bad_lines} lines of the transcript {transcript.where} cannot be read. I continue without "

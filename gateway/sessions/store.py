@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, time, timedelta
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.timing import Clock
@@ -76,6 +76,17 @@ log = logging.getLogger(__name__)
 
 SOON = 1.0
 """Seconds of which a crash may forget what is not worth a write of its own."""
+EDIT_SECONDS = 0.5
+"""How long after an edit by hand a message may still be answered as if there were none."""
+
+
+class _Change(Struct, frozen=True):
+    """A session to be written, or fields of the session ``key`` to be changed, and who waits for that."""
+
+    new: SessionRecord | None
+    key: str
+    fields: Mapping[str, Any]
+    answer: asyncio.Future[SessionRecord]
 
 
 def sessions_in(folder: Path, clock: Clock, *, soon: float = SOON) -> StoredSessions:
@@ -98,6 +109,11 @@ class StoredSessions:
         """Held for moments, also by the event loop: whoever changes ``_records``."""
         self._writing = threading.Lock()
         """Held while the table is written: never by the event loop."""
+        self._asked: list[_Change] = []
+        """What is written together once the table is not being written for others."""
+        self._at_work: asyncio.Future[list[SessionRecord | Exception]] | None = None
+        self._looked = clock.monotonic() - EDIT_SECONDS
+        """When an edit by hand was looked for last."""
         self._unwritten: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -139,11 +155,15 @@ class StoredSessions:
         return self._transcripts.of(session)
 
     async def refresh(self) -> None:
-        """Apply edits made to the file by hand since it was last read.
+        """Apply edits made to the file by hand since it was last read, at most ``EDIT_SECONDS`` ago.
 
         Raises:
             StorageFailed: the file cannot be read or written.
         """
+        now = self._clock.monotonic()
+        if now - self._looked < EDIT_SECONDS:
+            return
+        self._looked = now
         try:
             if self._table.edited:
                 await asyncio.to_thread(self._take_edit)
@@ -156,11 +176,7 @@ class StoredSessions:
         Raises:
             StorageFailed: it could not be written; nothing was changed.
         """
-        try:
-            await asyncio.to_thread(self._put, record)
-        except OSError as error:
-            raise StorageFailed.from_os(error, "write the sessions", self._where) from error
-        self.changed(record)
+        await self._write(record, record.key, {})
 
     def note(self, key: str, **changes: Any) -> SessionRecord:
         """Change some fields in memory only: they are written with the next durable change.
@@ -192,12 +208,7 @@ class StoredSessions:
             KeyError: there is no such session.
             StorageFailed: it could not be written.
         """
-        try:
-            record = await asyncio.to_thread(self._put, None, key, changes)
-        except OSError as error:
-            raise StorageFailed.from_os(error, "write the sessions", self._where) from error
-        self.changed(record)
-        return record
+        return await self._write(None, key, changes)
 
     async def remove(self, key: str) -> None:
         """Forget a session; its transcript stays where it is.
@@ -221,25 +232,69 @@ class StoredSessions:
         except OSError as error:
             raise StorageFailed.from_os(error, "write the sessions", self._where) from error
 
-    def _put(
-        self, new: SessionRecord | None, key: str = "", changes: Mapping[str, Any] = MappingProxyType({})
-    ) -> SessionRecord:
-        """Write ``new``, or the current session of ``key`` with some fields changed."""
+    async def _write(self, new: SessionRecord | None, key: str, fields: Mapping[str, Any]) -> SessionRecord:
+        """Write a session, together with others that are asked for while the table is being written. A caller may be cancelled."""
+        answer: asyncio.Future[SessionRecord] = asyncio.get_running_loop().create_future()
+        self._asked.append(_Change(new, key, fields, answer))
+        if self._at_work is None:
+            self._write_asked()
+        try:
+            record = await answer
+        except OSError as error:
+            raise StorageFailed.from_os(error, "write the sessions", self._where) from error
+        self.changed(record)
+        return record
+
+    def _write_asked(self) -> None:
+        asked, self._asked = self._asked, []
+        self._at_work = asyncio.get_running_loop().run_in_executor(None, self._put, asked)
+        self._at_work.add_done_callback(lambda done: self._answer(asked, done))
+
+    def _answer(self, asked: Sequence[_Change], done: asyncio.Future[list[SessionRecord | Exception]]) -> None:
+        self._at_work = None
+        failed = done.exception()
+        results = done.result() if failed is None else [failed] * len(asked)
+        for change, result in zip(asked, results, strict=True):
+            if change.answer.done():
+                continue
+            if isinstance(result, SessionRecord):
+                change.answer.set_result(result)
+            else:
+                change.answer.set_exception(result)
+        if self._asked:
+            self._write_asked()
+
+    def _put(self, asked: Sequence[_Change]) -> list[SessionRecord | Exception]:
+        """Write sessions together; return each as it is now, or the KeyError of one that is to be changed and does not exist.
+
+        Raises:
+            OSError: nothing was changed.
+        """
         with self._writing:
             if self._table.edited:
                 self._merge()
+            results: list[SessionRecord | Exception] = []
+            formers: list[tuple[SessionRecord, SessionRecord | None]] = []
             with self._lock:
-                former = self._records.get(new.key if new else key)
-                record = new or replace(self._records[key], **changes)
-                self._records[record.key] = record
+                for change in asked:
+                    former = self._records.get(change.key)
+                    record = change.new or (replace(former, **change.fields) if former else None)
+                    if record is None:
+                        results.append(KeyError(change.key))
+                        continue
+                    self._records[record.key] = record
+                    formers.append((record, former))
+                    results.append(record)
+            fresh = {record.key: record for record, _ in formers}
             try:
-                self._table.append({record.key: (self._written.get(record.key), record)})
+                self._table.append({key: (self._written.get(key), record) for key, record in fresh.items()})
             except OSError:
-                self._restore(record, former)
+                for record, former in reversed(formers):
+                    self._restore(record, former)
                 raise
-            self._written[record.key] = record
+            self._written.update(fresh)
             self._fold_if_due()
-            return record
+            return results
 
     def _fold_if_due(self) -> None:
         if self._table.due_for_folding(len(self._records)):

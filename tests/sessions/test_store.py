@@ -90,6 +90,75 @@ async def test_what_changes_all_the_time_is_written_soon_and_together(tmp_path: 
     assert [one.turns for one in (again.get("agent:main:main"), again.get("agent:main:other")) if one] == [3, 7]
 
 
+class Counted(session_file.SessionFile):
+    """A table that counts how often it is written, and fails where it is to."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.writes = 0
+        self.full = False
+
+    def append(self, changed: Any) -> None:
+        if self.full:
+            raise OSError(28, "No space left on device")
+        self.writes += 1
+        super().append(changed)
+
+
+async def test_sessions_that_begin_at_the_same_time_share_a_write(tmp_path: Path) -> None:
+    table = Counted(tmp_path)
+    store = StoredSessions(table, TranscriptFolder(tmp_path), ManualClock(NOON))
+    await store.load()
+    keys = [f"agent:main:s{n}" for n in range(100)]
+    await asyncio.gather(*(store.put(record(key)) for key in keys), *(store.change(key, turns=1) for key in keys))
+    assert table.writes <= 3
+    again = await opened(tmp_path)
+    assert {one.key: one.turns for one in again.all()} == dict.fromkeys(keys, 1)
+
+
+async def test_of_sessions_that_share_a_write_only_one_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    results = await asyncio.gather(
+        store.put(record("agent:main:a")),
+        store.change("agent:main:none", turns=1),
+        store.put(record("agent:main:b")),
+        return_exceptions=True,
+    )
+    assert [type(one) for one in results] == [type(None), KeyError, type(None)]
+    assert len(await opened(tmp_path)) == 2
+
+
+async def test_a_full_disk_changes_none_of_the_sessions_that_share_a_write(tmp_path: Path) -> None:
+    table = Counted(tmp_path)
+    store = StoredSessions(table, TranscriptFolder(tmp_path), ManualClock(NOON))
+    await store.load()
+    await store.put(record("agent:main:a", turns=1))
+    table.full = True
+    results = await asyncio.gather(
+        store.change("agent:main:a", turns=2),
+        store.change("agent:main:a", turns=3),
+        store.put(record("agent:main:b")),
+        return_exceptions=True,
+    )
+    assert all(isinstance(one, StorageFailed) for one in results)
+    assert [(one.key, one.turns) for one in store.all()] == [("agent:main:a", 1)]
+    table.full = False
+    await store.put(record("agent:main:c"))
+    assert {one.key: one.turns for one in (await opened(tmp_path)).all()} == {"agent:main:a": 1, "agent:main:c": 0}
+
+
+async def test_who_stops_waiting_for_a_session_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    waiting = [asyncio.create_task(store.put(record(f"agent:main:s{n}"))) for n in range(5)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    waiting[3].cancel()
+    results = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
+    assert [one for n, one in enumerate(results) if n not in {0, 3}] == [None] * 3
+    await store.put(record("agent:main:later"))
+    assert {"agent:main:s1", "agent:main:s2", "agent:main:s4", "agent:main:later"} <= {one.key for one in store.all()}
+
+
 async def test_many_changes_are_folded_and_the_predecessor_is_kept(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     for n in range(session_file.FOLD_AT + 5):
