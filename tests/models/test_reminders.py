@@ -98,7 +98,30 @@ SAID = [
     ("erinnere mich alle 2 Stunden ans Trinken", "Ans Trinken", "every 2h"),
     ("Kannst du mich morgen um 9 an den Zahnarzt erinnern?", "Den Zahnarzt", "2026-11-24T09:00"),
     ("erinnere mich an den Zahnarzt morgen um 9", "Den Zahnarzt", "2026-11-24T09:00"),
+    ("vergiss nicht: morgen um 9 Milch kaufen", "Milch kaufen", "2026-11-24T09:00"),
+    ("Vergiss bitte nicht, um 18 Uhr den Müll rauszubringen", "Den Müll rauszubringen", "2026-11-23T18:00"),
+    ("don't forget to call mum tomorrow at 9", "Call mum", "2026-11-24T09:00"),
+    ("remind me in a fortnight to pay the rent", "Pay the rent", "2026-12-07T09:00"),
+    ("remind me every fortnight to water the cactus", "Water the cactus", "every 336h"),
+    ("remind me on 24/12 to call mum", "Call mum", "2026-12-24T09:00"),
+    ("remind me to call mum on 12/24/2026 at 10", "Call mum", "2026-12-24T10:00"),
+    ("erinnere mich am 24/12 an das Geschenk", "Das Geschenk", "2026-12-24T09:00"),
+    ("remind me tomorrow to buy a 13/16", "Buy a 13/16", "2026-11-24T09:00"),
 ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "vergiss nicht: Milch",
+        "vergiss nicht, dass morgen um 9 der Arzt kommt",
+        "vergiss nicht: Mama hat am 3. Mai Geburtstag",
+        "vergiss nicht: jeden Montag kommt die Müllabfuhr",
+        "don't forget the meeting is at 3 tomorrow",
+    ],
+)
+def test_what_is_not_to_be_forgotten_and_asks_for_nothing_is_noted(said: str) -> None:
+    assert isinstance(understand(said), File)
 
 
 @pytest.mark.parametrize(("said", "text", "when"), SAID)
@@ -142,6 +165,8 @@ def test_what_was_assumed_is_said(said: str, note: str) -> None:
         ("remind me at 25 to leave", "^$"),
         ("remind me on 31 February to leave", "^$"),
         ("remind me today to leave", "Say at what time today"),
+        ("remind me on 3/4 to pay", "Say the month by its name"),
+        ("every fortnight on Friday remind me to sweep", "every 2 weeks"),
         ("remind me on 2026-11-20 at 9 to leave", "is past"),
         ("remind me on 1 March 2020 to leave", "1 March 2020 is past"),
         ("remind me every 2 days at 9 to run", "every Monday and Thursday at 9"),

@@ -69,8 +69,8 @@ _ALIKE: Final = re.compile(
 )
 """Other words for a reminder, where they name a time; without one they are something to note."""
 _FORGET_NOT: Final = re.compile(
-    rf"^(?:{_POLITE}[\s,]+)*(?:vergiss\s+(?:bitte\s+)?nicht\b[\s:,]*|(?:don['’]?t|do\s+not)\s+forget(?:\s+to\b|\s*:)[\s,]*)"
-    r"(?!(?:dass|daß|that)\b)(?P<fact>.*)$",
+    rf"^(?:{_POLITE}[\s,]+)*(?:vergiss\s+(?:bitte\s+)?nicht\b(?!\W*(?:dass|daß)\b)[\s:,]*|(?:don['’]?t|do\s+not)\s+forget(?:\s+to\b|\s*:)[\s,]*)"
+    r"(?P<fact>.*)$",
     re.IGNORECASE | re.DOTALL,
 )
 _STATES: Final = re.compile(r"\b(?:is|are|ist|sind|hat|habe|haben)\b", re.IGNORECASE)
