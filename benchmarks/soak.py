@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import gzip
 import json
 import os
 import random
@@ -31,6 +32,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from benchmarks.heap_shares import SHARES, shares
 from benchmarks.soak_world import NAMES
 from benchmarks.throughput import free_port
 from gateway.app.dependencies import Dependencies
@@ -49,6 +51,7 @@ LOG_BYTES, LOGS_KEPT = 40_000, 2
 PEOPLE = {"telegram": 11, "discord": 6, "slack": 6, "whatsapp": 4, "email": 3}
 FIRST = 5000
 OWNER = str(FIRST)
+COMPACTED = b'"kind":"compacted","id":'
 JOBS = (
     ("every 1h", "Look whether anything changed.", {"kind": "task"}),
     ("every 3h", "Drink some water.", {"kind": "reminder"}),
@@ -144,6 +147,12 @@ class Sample:
     types: Counter[str] = field(default_factory=Counter)
 
 
+def compactions_in(folder: Path) -> int:
+    """Count the summaries in all transcripts."""
+    plain = sum(file.read_bytes().count(COMPACTED) for file in folder.rglob("*.jsonl"))
+    return plain + sum(gzip.decompress(file.read_bytes()).count(COMPACTED) for file in folder.rglob("*.jsonl.gz"))
+
+
 def size_of(*paths: Path) -> int:
     found = 0
     for path in paths:
@@ -159,7 +168,8 @@ def sample(day: int, home: Path) -> Sample:
     objects = gc.get_objects()
     types = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in objects)
     figures = {
-        "RSS, MB": int(status.partition("VmRSS:")[2].split()[0]) / 1024,
+        RSS: int(status.partition("VmRSS:")[2].split()[0]) / 1024,
+        **shares(),
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "threads": threading.active_count(),
         "tasks": len(asyncio.all_tasks()),
@@ -178,7 +188,7 @@ class Soak:
     def __init__(self, root: Path, days: int, *, quiet: float) -> None:
         self.root, self.days, self.quiet = root, days, quiet
         self.samples: list[Sample] = []
-        self.said = 0
+        self.said = self.tidied = 0
         self.clock = PacedClock(datetime.now(UTC).replace(hour=6, minute=0, second=0), BUSY)
         self.dice = random.Random(5)
         self.talking = 0
@@ -198,6 +208,7 @@ class Soak:
             self.world.tell(now=self.clock.now().timestamp(), port=port)
             try:
                 await self._live()
+                self.compactions = await asyncio.to_thread(compactions_in, self.root / "home" / "agents")
             finally:
                 self.clock.pace = 1.0
                 self.gateway.stop()
@@ -215,6 +226,8 @@ class Soak:
             for at, platform, person in self._plan(began + timedelta(days=day)):
                 await self.clock.sleep((at - self.clock.now()).total_seconds())
                 await self._say(platform, person)
+            if day % 7 == 6:
+                await self._tidy()
             await self.clock.sleep((began + timedelta(days=day + 1) - self.clock.now()).total_seconds())
             self.samples.append(sample(day + 1, self.root / "home"))
             if day - WARM_UP_DAYS > 1:
@@ -232,12 +245,26 @@ class Soak:
     async def _say(self, platform: str, person: int) -> None:
         self.said += 1
         wish = self.dice.choices(("", "please search, ", "please read, "), (7, 2, 1))[0]
-        text = f"{wish}what do you say of {self.dice.randrange(10**6)}? " + "and then there is more to tell, " * 12
+        more = (
+            300 if person == FIRST and platform == "telegram" else 12
+        )  # what the owner tells is summarised before the day is over
+        text = f"{wish}what do you say of {self.dice.randrange(10**6)}? " + "and then there is more to tell, " * more
         self.talking += 1
         try:
             await self.world.say(self.said, self.clock.now().timestamp(), platform, person, f"{text} #{self.said}.")
         finally:
             self.talking -= 1
+
+    async def _tidy(self) -> None:
+        """Have the notes tidied: what the model proposes is accepted."""
+        self.talking += 1
+        try:
+            found = await self.gateway.calls()["memory.tidy"](agent="main", again=True)
+            accept = [one["id"] for one in found["proposals"]]
+            done = await self.gateway.calls()["memory.tidyDecide"](agent="main", accept=accept, dismiss=[])
+        finally:
+            self.talking -= 1
+        self.tidied += sum(one["done"] for one in done["results"])
 
     async def _pace(self) -> None:
         """Slow while anything is under way, fast in between."""
@@ -272,7 +299,8 @@ def slope(values: list[float]) -> float:
     return 7 * sum((n - middle) * (value - mean) for n, value in enumerate(values)) / spread
 
 
-BARS = {"RSS, MB": 0.5, "descriptors": 0.5, "threads": 0.5, "tasks": 0.5, "objects": 1000.0}
+RSS = "RSS, MB"
+BARS = {RSS: 0.5, "descriptors": 0.5, "threads": 0.5, "tasks": 0.5, "objects": 1000.0}
 """The most that a figure may grow in a week after the warm-up. The rest is what its owner keeps: notes, conversations, costs."""
 SOON = ("descriptors", "threads", "tasks")
 SPARE = 6
@@ -293,12 +321,16 @@ def judge(samples: list[Sample], bars: dict[str, float]) -> list[str]:
 def report(soak: Soak, warm: list[Sample], bars: dict[str, float]) -> list[str]:
     first, last = warm[0], warm[-1]
     answers = f"{len(soak.world.missing)} unanswered, {soak.world.late} answered late"
-    print(f"{len(soak.samples)} simulated days, {soak.said} messages of {sum(PEOPLE.values())} chats, {answers}")
+    work = f"{soak.compactions} summaries of conversations, {soak.tidied} changes by tidying notes"
+    print(f"{len(soak.samples)} simulated days, {soak.said} messages of {sum(PEOPLE.values())} chats, {answers}; {work}")
     print(f"| figure | day 1 | day {first.day} | day {last.day} | growth a week | at most |\n|---|---:|---:|---:|---:|---:|")
     for name in last.figures:
         start, then, end = (one.figures[name] for one in (soak.samples[0], first, last))
         grown = slope([one.figures[name] for one in warm])
         print(f"| {name} | {start:,.1f} | {then:,.1f} | {end:,.1f} | {grown:+,.2f} | {bars.get(name, '')} |")
+    print(f"\nRSS by week: {', '.join(f'{one.figures[RSS]:.1f}' for one in soak.samples[6::7])} MB; of its growth a week are")
+    for name in SHARES:
+        print(f"  {slope([one.figures[name] for one in warm]):+.2f} {name}")
     more = {name: last.types[name] - first.types[name] for name in last.types}
     print("\nkinds of objects of which there are most more than after the warm-up:")
     for name in sorted(more, key=more.__getitem__, reverse=True)[:12]:

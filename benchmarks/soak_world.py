@@ -70,6 +70,16 @@ async def people(names: list[str]) -> None:
             task.add_done_callback(waiting.discard)
 
 
+def tidied(listing: str) -> str:
+    """Propose to merge the first two lines of each file of which there are two."""
+    lines: dict[str, list[str]] = {}
+    for name, told, _ in (line.partition("\t") for line in listing.splitlines()):
+        if told:
+            lines.setdefault(name.rpartition(":")[0], []).append(name)
+    pairs = [names[:2] for names in lines.values() if len(names) > 1]
+    return json.dumps([{"kind": "merge", "lines": pair, "text": "- both", "why": "they say the same"} for pair in pairs[:5]])
+
+
 class Answerer:
     """Answers by what a request ends with, names the number of the message, and uses tools now and then."""
 
@@ -90,6 +100,8 @@ class Answerer:
             return self._call("write", path="memory/today.md", content=f"- {prose(self.dice, 300)}", mode="append")
         if "[Summary request]" in text:
             return Say(({"type": "text", "text": "## Goal\n" + prose(self.dice, 1500)},))
+        if "You tidy the notes" in json.dumps(body.get("system", "")):
+            return Say(({"type": "text", "text": tidied(text)},))
         if "[Title request]" in text:
             return Say(({"type": "text", "text": prose(self.dice, 20)},))
         if "HEARTBEAT" in text:

@@ -7,6 +7,7 @@ time: each message carries its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -169,13 +170,19 @@ def _file_segments(files: Sequence[WorkspaceFile], file_chars: int, total_chars:
     segments = []
     left = total_chars
     for file in files:
-        if file.text is None:
-            segments.append(Segment(name=file.name, text=f"# {file.name}\n\n(missing)\n"))
-            continue
-        body = cut_middle(file.text.strip(), min(file_chars, left), f"read {file.name} for the rest")
-        left = max(0, left - len(body))
-        segments.append(Segment(name=file.name, text=f"# {file.name}\n\n{body}\n"))
+        segment, used = _file_segment(file.name, file.text, min(file_chars, left))
+        left = max(0, left - used)
+        segments.append(segment)
     return segments
+
+
+@lru_cache(maxsize=32)
+def _file_segment(name: str, text: str | None, limit: int) -> tuple[Segment, int]:
+    """Return the segment of a file, and how many characters of the file are in it. All sessions share those of the files as they are."""
+    if text is None:
+        return Segment(name=name, text=f"# {name}\n\n(missing)\n"), 0
+    body = cut_middle(text.strip(), limit, f"read {name} for the rest")
+    return Segment(name=name, text=f"# {name}\n\n{body}\n"), len(body)
 
 
 def cut_middle(text: str, limit: int, advice: str) -> str:

@@ -9,14 +9,16 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from agent.context.prompt import PromptFacts, instructions
+from agent.context.prompt import PromptFacts, instructions, system_text
 from agent.context.window import Window, least_window
+from agent.context.workspace_files import WorkspaceFile
 from agent.models import token_estimate
 from memory.audience import OWNER, Audience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agent.models.protocol import Segment
     from tests.agent.conftest import Room
 
     Make = Callable[..., Room]
@@ -95,3 +97,20 @@ async def test_a_window_that_is_too_small_is_told_once_with_the_least_that_is_ne
     r.model.window = least
     assert r.conversation.too_small == ""
     assert Window.of(least, r.settings.compaction).flush_at >= r.conversation.tokens()
+
+
+def test_sessions_share_the_text_of_files_in_memory() -> None:
+    def segments(text: str) -> tuple[Segment, ...]:
+        files = (
+            WorkspaceFile("AGENTS.md", f"Be kind. {text}"),
+            WorkspaceFile("TOOLS.md", None),
+            WorkspaceFile("USER.md", "Anna"),
+        )
+        return system_text(mode="full", there=THERE, files=files, notes="", file_chars=50, total_chars=80)
+
+    one, same, changed = segments("a" * 90), segments("a" * 90), segments("b" * 20)
+    assert [segment.name for segment in one] == ["instructions", "AGENTS.md", "TOOLS.md", "USER.md"]
+    assert all(first is second for first, second in zip(one[1:3], same[1:3], strict=True))
+    assert "read AGENTS.md for the rest" in one[1].text
+    assert changed[1].text == f"# AGENTS.md\n\nBe kind. {'b' * 20}\n"
+    assert one[2].text.endswith("(missing)\n")

@@ -24,6 +24,7 @@ ALLOWED = {
         "_lock": "a sabotage: without its lock the product must be found wanting",
         "_mended": "a sabotage: without its repair the product must be found wanting",
     },
+    "benchmarks/heap_shares.py": {"_debugmallocstats": "of sys: nothing else says what Python's own allocator holds"},
     "benchmarks/history.py": {"_run": "of asyncio: it has no hook for the length of one step of the event loop"},
     "benchmarks/memory_recall.py": {"_minilm": "a module of the benchmarks beside it"},
 }
