@@ -26,7 +26,7 @@ import click
 
 from gateway.base.paths import Paths
 from gateway.base.state_lock import describe
-from gateway.cli import homebody
+from gateway.cli.click_commands import homebody
 from tests import programs
 from tests.house.test_docs import READ_BY_OWNERS, ROOT, blocks, name_of, texts
 

@@ -16,18 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 import h11
-import uvicorn
 from starlette.exceptions import HTTPException
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.routing import BaseRoute, Router
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gateway.api import unix_socket
 from gateway.api.answers import on_http_error
 from gateway.api.lingering_close import LingeringTransport
 from gateway.api.middleware import LARGEST_HEAD, AnswerDefects, Token, tcp_middleware, unix_middleware
 from gateway.base.errors import HomebodyError
+from gateway.base.lean_import import leaving_out
 from gateway.settings.http_settings import GatewaySettings
+
+with leaving_out("uvicorn.main", "uvicorn.middleware.wsgi"):  # its command line with processes and reloading, and WSGI
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+    from uvicorn.server import Server as UvicornServer
 
 if TYPE_CHECKING:
     import structlog
@@ -267,7 +271,7 @@ class LocalWire(Wire):
             super().data_received(data)
 
 
-class Server(uvicorn.Server):
+class Server(UvicornServer):
     """A server that leaves signals to the gateway, says when it listens, and sleeps while nobody asks.
 
     ``most`` is the number of connections at a time; ``closing_seconds`` are left to answers that were begun when it stops.

@@ -6,18 +6,20 @@ import os
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
-
-import click
 
 from gateway.base.errors import UsageError, as_started
 from gateway.base.paths import Paths
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from gateway.config.load import Loaded
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass
@@ -116,6 +118,8 @@ def say(text: str, *, err: bool = False) -> None:
 
     Control and bidirectional characters are removed, because the text may contain what strangers wrote.
     """
+    import click
+
     from channels.common.control_characters import visible
 
     click.echo(visible(as_started(text)), err=err)
@@ -124,6 +128,8 @@ def say(text: str, *, err: bool = False) -> None:
 def tell(facts: Any, text: str, *, as_json: bool) -> None:
     """Print a command's result: ``facts`` as one JSON value with ``--json``, else ``text``."""
     if as_json:
+        import click
+
         from gateway.base.strict_json import written
 
         click.echo(written(facts))
@@ -137,4 +143,8 @@ def warn(loaded: Loaded) -> None:
         say(f"homebody: warning: {warning.as_text()}", err=True)
 
 
-pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
+def pass_invocation(command: Callable[Concatenate[Invocation, P], T]) -> Callable[P, T]:
+    """Give a command the ``Invocation`` of its run as its first argument."""
+    from click import make_pass_decorator
+
+    return make_pass_decorator(Invocation, ensure=True)(command)

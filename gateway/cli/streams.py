@@ -1,11 +1,13 @@
-"""Standard streams and signals of a command."""
+"""Standard streams and signals of a command, and how it tells errors."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+from gateway.base import errors
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -59,3 +61,20 @@ def run_until_ended(work: Coroutine[object, object, T]) -> T:
         if not ended:
             raise
         raise SystemExit(128 + ended[0]) from None
+
+
+def print_error(error: errors.HomebodyError, *, as_json: bool) -> int:
+    """Print an error on stderr and return its exit code."""
+    try:
+        print(errors.error_text(error, as_json=as_json), file=sys.stderr, flush=True)  # noqa: T201 -- the one place that prints errors
+    except OSError:  # nobody can be told; the exit code still says it
+        silence(sys.stderr)
+    return error.exit_code
+
+
+def silence(stream: TextIO) -> None:
+    """Redirect a stream to /dev/null, so that the interpreter's final flush does not fail."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):
+        return

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.base import BaseTrigger
-
 from agent.timing import Clock
+from gateway.base.lean_import import leaving_out
+
+with leaving_out("apscheduler.executors.pool"):  # multiprocessing
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+    from apscheduler.triggers.base import BaseTrigger
 
 _SOONEST: Final = timedelta(milliseconds=200)
 """The soonest wake-up for what is due already."""

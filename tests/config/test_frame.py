@@ -20,7 +20,8 @@ from gateway.base.errors import (
     as_homebody_error,
     error_text,
 )
-from gateway.cli import COMMANDS, main
+from gateway.cli import main
+from gateway.cli.click_commands import COMMANDS
 from memory.errors import MemoryTrouble
 from tests import programs
 from tests.patience import PATIENCE

@@ -30,7 +30,7 @@ HEAVY = (
     "channels.telegram.update_loop",
     "channels.telegram.sending",
     "gateway.cli.attached",
-    "gateway.cli.run_gateway",
+    "gateway.cli.gateway_process",
     "gateway.config.secrets",
     "gateway.app.gateway",
     "gateway.api.server",

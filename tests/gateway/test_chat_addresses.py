@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
-from gateway.cli import homebody
+from gateway.cli.click_commands import homebody
 from gateway.routing.chat_addresses import checked_address
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import sessions_in

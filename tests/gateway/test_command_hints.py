@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.cli import COMMANDS, INSTEAD
+from gateway.cli.click_commands import COMMANDS, INSTEAD
 from tests import programs
 
 if TYPE_CHECKING:

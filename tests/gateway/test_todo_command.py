@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.base.errors import UsageError
-from gateway.cli import homebody
+from gateway.cli.click_commands import homebody
 from tests.gateway.conftest import street
 
 if TYPE_CHECKING:

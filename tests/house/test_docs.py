@@ -12,7 +12,7 @@ import click
 import pytest
 import yaml
 
-from gateway.cli import INSTEAD, homebody
+from gateway.cli.click_commands import INSTEAD, homebody
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from gateway.cli import homebody
+from gateway.cli.click_commands import homebody
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.base.errors import HomebodyError
-from gateway.cli import homebody
+from gateway.cli.click_commands import homebody
 
 if TYPE_CHECKING:
     from collections.abc import Callable

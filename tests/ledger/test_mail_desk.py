@@ -14,7 +14,7 @@ from channels.messages import ChatAddress
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
-from gateway.cli import homebody
+from gateway.cli.click_commands import homebody
 from gateway.ledger.rows import Arrival, NewOutbound
 from tests.ledger.engines import open_at
 

@@ -19,7 +19,7 @@ from gateway.agents.memory_stores import owner_zone
 from gateway.base.clock import ManualClock, SystemClock
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.base.paths import Paths
-from gateway.cli import homebody
+from gateway.cli.click_commands import homebody
 from gateway.models.facts_cache import KEY_HEALTH_NAME as HEALTH
 from gateway.models.facts_cache import KeyHealthFile
 from gateway.models.key_profiles import FILE_NAME, Profile, ProfileFile, Profiles

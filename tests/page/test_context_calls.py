@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from agent.context.past_prompt import message_text
 from agent.messages import ToolCall
 from gateway.base.errors import UsageError
-from gateway.cli import homebody
+from gateway.cli.click_commands import homebody
 from tests.gateway.conftest import street
 
 if TYPE_CHECKING:

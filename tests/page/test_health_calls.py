@@ -15,7 +15,7 @@ from gateway.app.health_handlers import HealthHandlers
 from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
 from gateway.base.paths import Paths
-from gateway.cli import homebody
+from gateway.cli.click_commands import homebody
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.logs.log_reader import LogFilter

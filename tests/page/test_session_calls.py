@@ -21,7 +21,7 @@ from agent.transcript.entries import Entry, Opened, Said, encode
 from agent.transcript.transcript_file import TranscriptFile
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
-from gateway.cli import homebody
+from gateway.cli.click_commands import homebody
 from gateway.sessions.conversation_search import Words, plain, search
 from gateway.sessions.past_sessions import Found, conversations
 from gateway.sessions.sessions_file import SessionRecord

@@ -11,7 +11,7 @@ import click
 
 from agent.no_reply import TOKEN
 from agent.skills.header import read_header
-from gateway.cli import homebody
+from gateway.cli.click_commands import homebody
 from gateway.mail.search_query import criteria_of
 from gateway.schedules.parsing import parse_schedule
 from gateway.settings.root import Settings
