@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -15,14 +14,14 @@ class Recent(Generic[K, V]):
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._kept: OrderedDict[K, V] = OrderedDict()
+        self._kept: dict[K, V] = {}
 
     def put(self, key: K, value: V) -> None:
         """Store a value, in place of an earlier one."""
         self._kept.pop(key, None)
         self._kept[key] = value
         while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
+            del self._kept[next(iter(self._kept))]
 
     def get(self, key: K) -> V | None:
         """Return a value that is still kept."""

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from channels.common.recent import Recent
+
 MESSAGES = 2000
 SENDERS = 200
 CUT_AT = 4000
@@ -15,28 +17,27 @@ AT_ONCE = timedelta(seconds=2)
 NEIGHBOURS = 3
 """How far apart the ids of two parts may be: others write too."""
 MOST_PARTS = 12
+_NO_TOPIC = (None, False), (None, True)
+"""What is known of a message without a topic, once for all of them."""
 
 
 class SeenMessages:
     """The topic of each message and whether the bot wrote it, which reactions and presses do not say."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[tuple[str, str], tuple[str | None, bool]] = OrderedDict()
+        self._seen: Recent[str, tuple[str | None, bool]] = Recent(MESSAGES)
         self.newest_private = 0
         """The highest id of a message in a private chat: Telegram numbers the messages of all private chats of a bot together."""
 
     def note(self, chat: str, message: str, thread: str | None, *, mine: bool) -> None:
         """Remember a message."""
-        self._seen[chat, message] = (thread, mine)
+        self._seen.put(f"{chat} {message}", _NO_TOPIC[mine] if thread is None else (thread, mine))
         if message.isdecimal() and not chat.startswith("-"):
             self.newest_private = max(self.newest_private, int(message))
-        self._seen.move_to_end((chat, message))
-        while len(self._seen) > MESSAGES:
-            self._seen.popitem(last=False)
 
     def find(self, chat: str, message: str) -> tuple[str | None, bool] | None:
         """Return the topic, and whether the bot wrote the message; None if it is unknown."""
-        return self._seen.get((chat, message))
+        return self._seen.get(f"{chat} {message}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -273,6 +274,20 @@ def test_two_people_do_not_share_a_paste() -> None:
     pastes = Pastes()
     assert pastes.part_of(("chat", "anna"), 1, NOON, 4096)
     assert pastes.part_of(("chat", "ben"), 2, NOON, 10) is None
+
+
+def test_messages_that_were_seen_take_little_memory() -> None:
+    seen = SeenMessages()
+    tracemalloc.start()
+    try:
+        for number in range(3 * MESSAGES):
+            seen.note(str(500_000_000 + number % 7), str(40_000 + number), None, mine=bool(number % 2))
+        assert tracemalloc.get_traced_memory()[0] < 250 * MESSAGES
+    finally:
+        tracemalloc.stop()
+    last = 3 * MESSAGES - 1
+    assert seen.find(str(500_000_000 + last % 7), str(40_000 + last)) == (None, True)
+    assert seen.find("500000000", "40000") is None
 
 
 def test_what_is_remembered_of_messages_is_bounded() -> None:
