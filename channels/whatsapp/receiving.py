@@ -174,7 +174,7 @@ class Receiver:
         for message in call.messages:
             if message.event == "message":
                 self._memory.latest.put(message.conversation.address, message.message_id)
-                self._memory.texts.put(message.message_id, message.text)
+                self._memory.note_text(message.message_id, message.text)
             opens = message.event in {"message", "button"}
             if opens and self._windows.heard(message.conversation.id, message.at.timestamp()):
                 self._unsaved.add("windows")

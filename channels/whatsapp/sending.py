@@ -93,7 +93,7 @@ class Outgoing:
 
     def _done(self, outbound: Outbound, message: str) -> Sent:
         self._reports.settle(outbound.key)
-        self._memory.texts.put(message, outbound.text)
+        self._memory.note_text(message, outbound.text)
         self._memory.ours.put(message, True)  # noqa: FBT003 - a mark, not a switch
         self._shown.pop(outbound.conversation.address, None)
         return Sent(platform_id=message)

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import NotFetched
+from channels.whatsapp.account_memory import AccountMemory
+from channels.whatsapp.delivery_reports import DeliveryReports
+from channels.whatsapp.inbound import QUOTED
+from channels.whatsapp.windows import Windows
 from tests.peers.door import BookDoor
 from tests.peers.whatsapp import OWN_NUMBER
-from tests.whatsapp.line import ANNA, BEN, calm, line, place
+from tests.whatsapp.line import ANNA, BEN, Hours, calm, line, place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,3 +188,11 @@ async def test_errors_that_meta_reports_are_the_owners_to_see() -> None:
     async with calm() as peer, line(peer) as s:
         assert await s.call(peer.payload({"errors": [{"code": 131000, "title": "Something went wrong"}]})) == 200
         assert s.channel.trouble == "WhatsApp reports: Something went wrong (131000)"
+
+
+def test_of_a_message_that_may_be_quoted_no_more_is_kept_than_is_quoted() -> None:
+    clock = Hours()
+    memory = AccountMemory(Windows(clock), DeliveryReports(clock))
+    memory.note_text("wamid.1", "a" * 60_000)
+    memory.note_text("wamid.2", "short")
+    assert (memory.texts.get("wamid.1"), memory.texts.get("wamid.2")) == ("a" * QUOTED, "short")
