@@ -58,7 +58,7 @@ class Transcript:
         """The sources of untrusted text that the model has been shown since the session began, also of what it is no longer shown."""
         self._newest: dict[str, None] = {}
         self._last: str | None = None
-        self._size = 0
+        self._size = self._held = 0
         self._waiting = b""
         """Lines that go with the next one that is durable."""
 
@@ -146,6 +146,11 @@ class Transcript:
         """Its length in bytes, as far as it was read or written here."""
         return self._size
 
+    @property
+    def held(self) -> int:
+        """The length in bytes of the entries in memory, as they are stored."""
+        return self._held
+
     def holds(self, turn: str) -> bool:
         """Return whether any entry of a turn is stored, also where a summary has taken its place."""
         return turn in self._next
@@ -172,7 +177,7 @@ class Transcript:
                     fault_injection.point("after", "transcript")
             else:
                 self._waiting += line
-            self._take(entry)
+            self._take(entry, len(line))
             return entry
 
     def _write_waiting(self) -> None:
@@ -198,7 +203,7 @@ class Transcript:
             self._gaps[turn].add(place)
         self._next[turn] = max(behind, place + 1)
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: Entry, length: int) -> None:
         turn, _, place = entry.id.rpartition(":")
         self._note(turn, int(place))
         self._last = entry.id
@@ -208,13 +213,17 @@ class Transcript:
             self.opened = entry.body
         first, fresh = len(self.entries), [entry]
         if isinstance(entry.body, Compacted):
-            self.entries = kept_behind(self.entries, entry.body)
+            kept = kept_behind(self.entries, entry.body)
+            if len(kept) < len(self.entries):
+                self._held = sum(len(encode(one)) for one in kept)
+            self.entries = kept
             self._turns, self._latest = {}, {}
             first, fresh = 0, [*self.entries, entry]
         for index, one in enumerate(fresh, first):  # entries are found by their turn and their kind
             self._turns.setdefault(one.id.rpartition(":")[0], []).append(one)
             self._latest[type(one.body)] = index, one
         self.entries.append(entry)
+        self._held += length
 
     def _write(self, lines: bytes) -> None:
         self._size = self.stored.append(lines)
@@ -266,7 +275,7 @@ class Transcript:
             self.opened = entry.body if isinstance(entry.body, Opened) else self.opened
             self._add_taint(taint_of(entry.body))
         else:
-            self._take(entry)
+            self._take(entry, len(line) + 1)
 
 
 def _is_light(body: Body) -> bool:

@@ -42,6 +42,8 @@ _SURELY = 0.9
 """Share of a provider's retention after which a prompt is counted as forgotten: heartbeats come a little late."""
 KEPT_OPEN = 32
 """Sessions kept in memory beside those in which a turn runs; others are read from their transcripts again."""
+KEPT_BYTES = 8_000_000
+"""The most that the entries of these sessions may take as they are stored; in memory it is once to twice as much."""
 
 
 def main_key(agent: str) -> str:
@@ -182,8 +184,7 @@ class SessionContexts:
         conversation.flush_model = None if flush_model is None else await self._flush_model(flush_model, record.key)
         self._open[record.session] = conversation
         self._open.move_to_end(record.session)
-        if len(self._open) > KEPT_OPEN:
-            self._set_aside(conversation)
+        self._set_aside(conversation)
         return conversation
 
     async def _lighten(self, conversation: SessionContext) -> None:
@@ -219,9 +220,13 @@ class SessionContexts:
 
     def _set_aside(self, present: SessionContext) -> None:
         """Close the contexts that were opened longest ago, except those in which a turn runs: a new reader would miss unwritten entries."""
-        for session, conversation in list(self._open.items())[: max(0, len(self._open) - KEPT_OPEN)]:
+        held = sum(conversation.transcript.held for conversation in self)
+        for place, (session, conversation) in enumerate(list(self._open.items()), KEPT_OPEN - len(self._open)):
+            if place >= 0 and held <= KEPT_BYTES:
+                return
             if conversation is not present and not self._busy(conversation.key):
                 del self._open[session]
+            held -= conversation.transcript.held
 
     async def inspect(self, record: SessionRecord, audience: Audience) -> SessionContext:
         """Return the session context for reading only, in its current state, even during a turn.
