@@ -115,6 +115,13 @@ class LineMatches:
             min(1.0, share / self._total), min(_MOST_PHRASES, phrases) / _MOST_PHRASES, min(1.0, timed / self._total)
         )
 
+    def share_of(self, text: str) -> float:
+        """Return the weighted share of the query's words that ``text`` has, in whatever lines."""
+        own = 0
+        for held in self._looked_at(text)[1]:
+            own |= held
+        return min(1.0, self._weight_of(own) / (self._total or 1.0))
+
     def by_line(self, text: str) -> list[LineWords]:
         """Return how well each line of ``text`` matches."""
         lines, held = self._looked_at(text)

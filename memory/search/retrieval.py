@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from memory.protocol import Hit
 from memory.search.best_lines import FileLines, best_lines
@@ -23,7 +23,8 @@ from memory.search.ranking import (
 from memory.settings import QuerySettings
 from memory.store.candidates import Candidate, Lookup
 from memory.store.index import Index
-from memory.text.dates import Span, spans, spelt_out
+from memory.store.keyword_hits import weight_of
+from memory.text.dates import Span, spans, spelt_out, time_words
 from memory.text.folding import folded
 from memory.text.terms import Terms, query_terms
 from memory.text.times import asks_when
@@ -43,10 +44,18 @@ _ANSWERED = 0.6
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """A parsed query. ``audience`` is as in ``memory.notes.sources.audience_key``; ``most`` and ``min_score`` limit the results."""
+    """A parsed query. ``audience`` is as in ``memory.notes.sources.audience_key``; ``most`` and ``min_score`` limit the results.
+
+    ``searched`` are the terms and the months of a month or season in the query, as headers have them; ``besides`` are the terms
+    without the names of months, seasons and years, which notes of that time need not have. ``unsaid`` tells that the terms lack a
+    word for such a time, which counts where it has no notes.
+    """
 
     text: str
     terms: Terms
+    searched: Terms
+    besides: Terms
+    unsaid: bool
     days: tuple[Span, ...]
     audience: str | None
     vector: Sequence[float] | None
@@ -78,15 +87,26 @@ def build_query(
 ) -> Query:
     """Parse a query."""
     days = tuple(spans(text, today=today))
+    terms = query_terms(spelt_out(text, today=today), at_least_any=not days)
+    time = time_words(text, today=today)
+    said = _without(terms, time.beside)
+    besides = _without(said, time.names)
     return Query(
         text=text,
-        terms=query_terms(spelt_out(text, today=today), at_least_any=not days),
+        terms=said,
+        searched=structs.replace(said, words=(*said.words, *(m for m in time.months if m.lower() not in time.names))),
+        besides=besides,
+        unsaid=bool(time.names) and (said != terms or besides == said),
         days=days,
         audience=audience,
         vector=vector,
         most=most or settings.max_results,
         min_score=settings.min_score if min_score is None else min_score,
     )
+
+
+def _without(terms: Terms, words: frozenset[str]) -> Terms:
+    return structs.replace(terms, words=tuple(word for word in terms.words if folded(word) not in words)) if words else terms
 
 
 def retrieve(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
@@ -97,7 +117,7 @@ def retrieve(index: Index, question: Query, settings: QuerySettings) -> Retrieva
 def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
     fused = settings.fused
     found = index.lookup(
-        question.terms,
+        question.searched,
         question.vector,
         days=question.days,
         audience=question.audience,
@@ -149,24 +169,35 @@ def _is_nothing(index: Index, found: Lookup, floor: float, question: Query) -> b
 
     That is so if no line contains the share ``floor`` of the query's words (weighted; words in their order count more). A note of a
     day or a week in the query is relevant whatever it says; one of a longer time if the query has hardly a word besides, or a
-    passage, with its day and heading, holds that share of them. A cosine counts by its place among those that answers have in this
-    index, and until that is learned, candidates with a vector are returned.
+    passage holds that share of them, with its day and heading or without the name of that time. A cosine counts by its place
+    among those that answers have in this index, and until that is learned, candidates with a vector are returned.
     """
     cosines = [c.vector for c in found.candidates if c.vector is not None]
     if found.coverage >= _ANSWERED and cosines:
         index.learn_answer(max(cosines))
-    if not found.candidates or found.coverage >= 1.0 or floor <= 0.0:
-        return False
     spans = [span for span in question.days if any(c.day and c.day in span for c in found.candidates)]
-    if spans and (min(span.days for span in spans) <= _SHORT_SPAN or len(question.terms.words) < _FEW_WORDS):
+    said = _said(question, found) if question.unsaid and not spans else 1.0
+    if not found.candidates or found.coverage * said >= 1.0 or floor <= 0.0:
         return False
-    evidence = max(c.line.share + _IN_ORDER * c.line.phrases for c in found.candidates)
+    if spans and (min(span.days for span in spans) <= _SHORT_SPAN or len(question.besides.words) < _FEW_WORDS):
+        return False
+    evidence = max(c.line.share + _IN_ORDER * c.line.phrases for c in found.candidates) * said
     if question.terms.pairs or spans:
-        evidence = max(evidence, found.coverage)
+        evidence = max(evidence, found.coverage * said)
+    if spans and question.besides != question.terms:
+        matches = LineMatches(question.besides, found.weights, found.languages, alike=found.alike)
+        dated = [c for c in found.candidates if c.day and any(c.day in span for span in spans)]
+        evidence = max(evidence, *(matches.share_of(f"{c.header}\n{c.text}") for c in dated))
     if not cosines:
         return evidence < floor
     place = index.answers.place(index.live.embedder, max(cosines))
     return place is not None and evidence + _BY_COSINE * place < floor
+
+
+def _said(question: Query, found: Lookup) -> float:
+    """Return the share of a query's words that is left if it has one more, which no note has."""
+    known = sum(found.weights.get(word, 0.0) for word in (*question.terms.words, *question.terms.content_bigrams))
+    return known / (known + weight_of(1, found.total))
 
 
 def _hit(passage: Passage | FileLines, snippet_chars: int | None) -> Hit:

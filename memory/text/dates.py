@@ -36,8 +36,19 @@ _DAY = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
 _YEAR = r"((?:19|20)\d\d)"
 
 _IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)-(\d\d)(?!\d)")
-LONGEST_LOOKED_UP = 31
-"""Days of a span whose notes are candidates whatever they say."""
+_LAST = frozenset(
+    """
+    last past previous letzten letzter vergangenen vorigen dernier derniere passe passee pasado pasada scorso scorsa passato passata
+    """.split()  # noqa: SIM905 - a list literal of them is three times as long
+)
+"""Words beside the name of a time by which it is the newest that is over."""
+_THIS = frozenset(
+    {"this", "early", "late", "mid", "diesen", "dieses", "cet", "cette", "este", "esta", "questo", "questa", "quest"}
+)
+_IN_WORDS = re.compile(r"[^\W_]+")
+_LONGEST_SEASON = 92
+_WHOLE_SPAN = 31
+"""Days of a span of which the newest notes are looked up, rather than some from all of it."""
 
 
 class Span(Struct, frozen=True):
@@ -54,6 +65,18 @@ class Span(Struct, frozen=True):
     def days(self) -> int:
         """How many days it has."""
         return (self.last - self.first).days + 1
+
+
+class TimeWords(Struct, frozen=True):
+    """Words of a query, in lower case and without accents, that say which month, season or year it means.
+
+    ``names`` may stand in notes, too ("October", "Sommer"); ``beside`` only point at one ("last", "pasado"). ``months`` are those of
+    a month or season as the headers of its notes have them.
+    """
+
+    names: frozenset[str]
+    beside: frozenset[str]
+    months: tuple[str, ...]
 
 
 def day_of(path: str) -> date | None:
@@ -74,9 +97,33 @@ def spans(question: str, *, today: date) -> list[Span]:
     from memory.text.relative_days import counted  # 37 patterns, which only a query needs
 
     relative = counted(question, today)
-    found = _absolute(_without(question, relative), today)
+    found = [span for span, _ in _absolute(_without(question, relative), today)]
     found += [Span(one.first, one.last) for one in relative]
     return list(dict.fromkeys(found))
+
+
+def time_words(question: str, *, today: date) -> TimeWords:
+    """Return the words by which a query names months, seasons and years."""
+    from memory.text.relative_days import counted
+
+    relative = counted(question, today)
+    phrases = [(Span(one.first, one.last), question[one.start : one.end]) for one in relative if one.season]
+    phrases += [(span, match[0]) for span, match in _absolute(_without(question, relative), today) if span.days > 1]
+    words = {word for _, phrase in phrases for word in _IN_WORDS.findall(without_accents(phrase).lower())}
+    named = _MONTHS.keys() | {one.season for one in relative}
+    return TimeWords(
+        names=frozenset(word for word in words if word in named or word.isdecimal()),
+        beside=frozenset(words & (_LAST | _THIS)),
+        months=tuple(dict.fromkeys(month for span, _ in phrases for month in _months_of(span))),
+    )
+
+
+def _months_of(span: Span) -> list[str]:
+    """Return the months of a span, or none of one that is longer than a season."""
+    if span.days > _LONGEST_SEASON:
+        return []
+    first = span.first.year * 12 + span.first.month - 1
+    return [month_name[number % 12 + 1] for number in range(first, span.last.year * 12 + span.last.month)]
 
 
 def spelt_out(question: str, *, today: date) -> str:
@@ -88,7 +135,7 @@ def spelt_out(question: str, *, today: date) -> str:
 
     pieces, end = [], 0
     for one in counted(question, today):
-        if one.by_name:
+        if one.season:
             continue
         pieces += [question[end : one.start], header(one.first, "") if one.first == one.last else " "]
         end = one.end
@@ -105,9 +152,10 @@ def _without(question: str, phrases: Sequence[Counted]) -> str:
 def _written() -> tuple[tuple[re.Pattern[str], tuple[int, int, int]], ...]:
     """Return how days, months and years are written, and which groups are year, month and day (0: none). Compiled for the first search."""
     alone = (
-        rf"\b(?:in|during|last|since|of|early|late|mid|im|seit|letzten|en|au mois de|depuis|desde|a|nel|da|lo scorso) "
-        rf"(?:early |late |mid[- ])?{_MONTH}\b"
+        r"\b(?:in|during|last|past|previous|this|since|of|early|late|mid|im|seit|letzten|vergangenen|vorigen|diesen|en|cet|au mois de"
+        rf"|depuis|desde|a|nel|da|lo scorso|questo) (?:early |late |mid[- ])?{_MONTH}(?: dernier| passe| pasado| scorso| passato)?\b"
     )
+    after = rf"\b{_MONTH} (?:dernier|pasado|scorso|passato)\b"
     return (
         (re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?(?![\d-])"), (1, 2, 3)),
         (re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)?(?!\d)"), (3, 2, 1)),
@@ -115,25 +163,23 @@ def _written() -> tuple[tuple[re.Pattern[str], tuple[int, int, int]], ...]:
         (re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?:,? {_YEAR})?(?!\d)", re.IGNORECASE), (3, 1, 2)),
         (re.compile(rf"\b{_MONTH}\.?,?(?: of| de| del)? {_YEAR}\b", re.IGNORECASE), (2, 1, 0)),
         (re.compile(alone, re.IGNORECASE), (0, 1, 0)),
+        (re.compile(after, re.IGNORECASE), (0, 1, 0)),
         (re.compile(rf"\b(?:in|during|of|since|throughout|seit|en|depuis|desde|nel|dal) {_YEAR}\b", re.IGNORECASE), (1, 0, 0)),
     )
 
 
-def _absolute(question: str, today: date) -> list[Span]:
-    found: list[Span] = []
+def _absolute(question: str, today: date) -> list[tuple[Span, re.Match[str]]]:
+    found: list[tuple[Span, re.Match[str]]] = []
     rest = without_accents(question)
-
-    def take(pattern: re.Pattern[str], order: tuple[int, int, int]) -> None:
-        nonlocal rest
+    for pattern, order in _written():
         for match in pattern.finditer(rest):
             year, month, day = (match[group] if group else None for group in order)
             span = _span(year, month, day, today)
+            if span and not year and not day and today in span and not _LAST.isdisjoint(match[0].lower().split()):
+                span = _span(str(today.year - 1), month, day, today)
             if span:
-                found.append(span)
+                found.append((span, match))
         rest = pattern.sub(" ", rest)
-
-    for pattern, order in _written():
-        take(pattern, order)
     return found
 
 
@@ -153,6 +199,12 @@ def _span(year: str | None, month: str | None, day: str | None, today: date) -> 
     if not year and number > today.month:
         this -= 1
     return Span(date(this, number, 1), date(this, number, monthrange(this, number)[1]))
+
+
+def spread(days: int, ids: Sequence[int], most: int) -> Sequence[int]:
+    """Choose at most ``most`` chunks of a span of so many days: the first ones, or of a long span some from all of it."""
+    step = -(-len(ids) // most) if days > _WHOLE_SPAN else 1
+    return ids[:: max(1, step)][:most]
 
 
 def _date(year: str, month: str, day: str) -> date | None:

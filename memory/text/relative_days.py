@@ -80,14 +80,14 @@ _THIS = frozenset(
 class Counted(Struct, frozen=True):
     """A relative date in a query: its position, and the first and last day that it means.
 
-    ``by_name`` is that of a season: notes of that time may have its name, too.
+    ``season`` is the word for one, in lower case and without accents: notes of that time may have it, too.
     """
 
     start: int
     end: int
     first: date
     last: date
-    by_name: bool = False
+    season: str = ""
 
 
 def counted(question: str, today: date) -> list[Counted]:
@@ -101,7 +101,8 @@ def counted(question: str, today: date) -> list[Counted]:
             if any(match.start() < one.end and one.start < match.end() for one in found):
                 continue
             first, last = meaning(match, today)
-            found.append(Counted(match.start(), match.end(), first, last, by_name="season" in pattern.groupindex))
+            season = match["season"].lower() if "season" in pattern.groupindex else ""
+            found.append(Counted(match.start(), match.end(), first, last, season))
     return sorted(found, key=lambda one: one.start)
 
 

@@ -19,7 +19,7 @@ from memory.store.postgres.embedded_rows import EmbeddedRows
 from memory.store.postgres.generation_rows import GenerationRows
 from memory.store.postgres.word_search import WordSearch
 from memory.text.chunks import is_only_headings
-from memory.text.dates import LONGEST_LOOKED_UP, Span
+from memory.text.dates import Span, spread
 from memory.text.terms import Terms
 
 _MOST_DATED: Final = 60
@@ -304,13 +304,12 @@ class PostgresIndex(EmbeddedRows):
 
     def _dated(self, connection: Connection, live: Generation, days: Sequence[Span], audience: str | None) -> list[int]:
         sql = """SELECT id FROM chunk WHERE day BETWEEN %s AND %s AND id BETWEEN %s AND %s AND (%s::text IS NULL OR audience = %s)
-                 ORDER BY day DESC, id LIMIT %s"""
+                 ORDER BY day DESC, id"""
         ids: list[int] = []
         for span in days:
-            if span.days <= LONGEST_LOOKED_UP:
-                last = span.last + timedelta(days=span.days == 1)  # what is told the day after
-                values = (span.first, last, live.first_id, live.last_id, audience, audience, _MOST_DATED)
-                ids += [id_ for (id_,) in connection.execute(sql, values)]
+            last = span.last + timedelta(days=span.days == 1)  # what is told the day after
+            values = (span.first, last, live.first_id, live.last_id, audience, audience)
+            ids += spread(span.days, [id_ for (id_,) in connection.execute(sql, values)], _MOST_DATED)
         return ids
 
 

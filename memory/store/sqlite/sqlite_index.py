@@ -19,7 +19,7 @@ from memory.store.sqlite.embedded_chunks import EmbeddedChunks
 from memory.store.sqlite.index_database import AllowedFeatures, Database
 from memory.store.sqlite.keyword_index import KeywordIndex
 from memory.text.chunks import is_only_headings
-from memory.text.dates import LONGEST_LOOKED_UP, Span
+from memory.text.dates import Span, spread
 from memory.text.terms import Terms
 
 _MOST_DATED = 60
@@ -258,16 +258,14 @@ class SqliteIndex(EmbeddedChunks):
     def _dated(self, live: Generation, days: Sequence[Span], audience: str | None) -> list[int]:
         ids: list[int] = []
         for span in days:
-            if span.days > LONGEST_LOOKED_UP:
-                continue
             where = "day BETWEEN ? AND ? AND id BETWEEN ? AND ?"
             after = timedelta(days=span.days == 1)  # what is told the day after
             bindings: list[Any] = [span.first.isoformat(), (span.last + after).isoformat(), live.first_id, live.last_id]
             if audience is not None:
                 where += " AND audience = ?"
                 bindings.append(audience)
-            sql = f"SELECT id FROM chunks WHERE {where} ORDER BY day DESC, id LIMIT ?"  # noqa: S608 - constants only
-            ids += [row[0] for row in self.database.rows(sql, (*bindings, _MOST_DATED))]
+            sql = f"SELECT id FROM chunks WHERE {where} ORDER BY day DESC, id"  # noqa: S608 - constants only
+            ids += spread(span.days, [row[0] for row in self.database.rows(sql, tuple(bindings))], _MOST_DATED)
         return ids
 
 
