@@ -156,6 +156,42 @@ def test_programs_talk_with_agents_of_the_other_gateway(pair: Pair) -> None:
         assert agent in text
 
 
+def test_an_agent_without_a_chat_is_told_of_that_of_its_owner_by_the_gateway_that_has_it(pair: Pair) -> None:
+    secret, names = secret_of(pair)
+    message = {
+        "from": "4915123456789",
+        "id": "wamid.owner",
+        "timestamp": f"{time.time():.0f}",
+        "type": "text",
+        "text": {"body": "hello"},
+    }
+    metadata = {"phone_number_id": NUMBER_ID, "display_phone_number": "15550001111"}
+    contacts = [{"wa_id": "4915123456789", "profile": {"name": "Anna"}}]
+    value = {"messaging_product": "whatsapp", "metadata": metadata, "contacts": contacts, "messages": [message]}
+    entry = [{"id": "1", "changes": [{"field": "messages", "value": value}]}]
+    body, signature = signed({"object": "whatsapp_business_account", "entry": entry}, APP_SECRET)
+    assert httpx.post(f"{pair.base('kitchen')}/hooks/whatsapp/default", content=body, headers=signature).status_code == 200
+    chat = "whatsapp:default:direct:4915123456789"
+
+    async def current(*, fresh: bool = False) -> bytes:
+        return secret
+
+    def told(**asked: str) -> str:
+        content, target = json.dumps(asked).encode(), "/cluster/call/cluster.ownerPlace"
+        signer = Signer(names["kitchen"] + secrets.token_hex(4), current)
+        headers = asyncio.run(signer.headers(names["cellar"], "POST", target, body=digest_of(content), asked="{}"))
+        answer = httpx.post(pair.base("cellar") + target, content=content, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["result"]["address"])
+
+    until(lambda: told(agent="bob") == chat)
+    assert (told(agent="anna"), told()) == ("", chat), "which agent it is about goes along"
+    job = pair.facts("kitchen", "cron", "add", "every day at 9:00", "anna says: water", "--agent", "anna")["job"]["id"]
+    pair.run("kitchen", "cron", "run", job)
+    rows = pair.facts("kitchen", "outbox", "list", "--all")
+    assert [row["conversation"] for row in rows if "anna says: water" in row["text"]] == [chat]
+
+
 def test_nobody_else_is_taken_for_a_gateway_of_the_cluster(pair: Pair) -> None:
     secret, names = secret_of(pair)
     base, target, body = pair.base("kitchen"), "/cluster/call/status", b"{}"
