@@ -11,9 +11,12 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Collection, Coroutine
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from channels.platform import Policy
 from gateway.app.admin_calls import admin_calls
@@ -22,7 +25,7 @@ from gateway.app.dependencies import Dependencies
 from gateway.app.disk_parts import DiskParts
 from gateway.app.parts import GatewayParts
 from gateway.backup.versions import refuse_later
-from gateway.base.errors import HomebodyError, first_of
+from gateway.base.errors import HomebodyError, StorageFailed, first_of
 from gateway.base.home_lock import lock_of
 from gateway.base.state_lock import StateLock
 from gateway.ledger.open_ledger import ledger_gone
@@ -392,6 +395,8 @@ class Gateway(GatewayParts):
         self._starts.end()
         if self.cluster is not None:
             leave_end(self.deps.paths.local, self.cluster.member.name)
+        with suppress(StorageFailed):
+            self.lock.write(replace(self.deps.holder(), restarts=True))
         begin_anew(why)
 
     async def _drain(self) -> None:

@@ -48,6 +48,7 @@ class InboundParts:
             agents=agents,
             channel=channel,
             resume=lambda: queue.pause.everywhere(),  # noqa: PLW0108 (it is set later)
+            gateway=lambda: queue.pause.name,
             queue=queue.queue,
             running=running,
             rights=routing.rights,

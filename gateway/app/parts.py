@@ -305,6 +305,7 @@ class GatewayParts:
             mcp=self.mcp.facts,
             backup=self.backups.facts,
             workspaces=self.workspaces.facts,
+            stopped_jobs=self.automation.jobs.stopped,
         )
 
     def page_facts(self) -> Mapping[str, Callable[[], Awaitable[Hashable]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
@@ -47,6 +47,7 @@ class StatusHandlers:
         mcp: Callable[[], dict[str, Any]] = dict,
         backup: Callable[[], Awaitable[dict[str, Any]]],
         workspaces: Callable[[], dict[str, Any]] = dict,
+        stopped_jobs: Callable[[], Awaitable[Sequence[dict[str, str]]]],
     ) -> None:
         self._heartbeats = heartbeats
         self._ledger = ledger
@@ -63,6 +64,7 @@ class StatusHandlers:
         self._mcp = mcp
         self._backup = backup
         self._workspaces = workspaces
+        self._stopped_jobs = stopped_jobs
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """The calls by name, for ``POST /admin/CALL``."""
@@ -78,7 +80,7 @@ class StatusHandlers:
 
     async def status(self) -> dict[str, Any]:
         """Return the state of the gateway."""
-        tally, *trouble = await self._tally()
+        (tally, *trouble), stopped = await self._tally(), await self._stopped()
         paused = self._pause.causes
         return {
             "pid": os.getpid(),
@@ -99,9 +101,17 @@ class StatusHandlers:
             "calendars": self._calendars(),
             "mcp": self._mcp(),
             "workspaces": self._workspaces(),
+            "stoppedJobs": stopped,
             "paused": paused,
             "notices": [*trouble, *(notice for notice in self._notices.told if notice not in paused)],
         }
+
+    async def _stopped(self) -> Sequence[dict[str, str]]:
+        try:
+            async with asyncio.timeout(TALLY_SECONDS):
+                return await self._stopped_jobs()
+        except (StorageFailed, TimeoutError):  # that is told with the tally
+            return []
 
     async def _tally(self) -> tuple[Tally, *tuple[str, ...]]:
         """Return how many rows wait in the ledger, and what is wrong with it; then all are zero."""

@@ -31,6 +31,8 @@ class Holder(Struct, frozen=True, kw_only=True):
     waits: str = ""
     """Why it does not listen yet, if its database does not answer; ``mend`` says what helps."""
     mend: str = ""
+    restarts: bool = False
+    """It has released the lock to start itself again, as the same process."""
 
 
 class StateLock:
@@ -102,6 +104,25 @@ def describe(path: Path) -> Holder | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def restarting(path: Path) -> Holder | None:
+    """Return who held the lock last, where it is the same process that is about to take it again; else None."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        found = _read(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        os.kill(found.pid, 0)
+    except PermissionError:
+        pass
+    except (OSError, OverflowError):
+        return None
+    return found if found.restarts and found.pid > 0 and found.boot == boot_id() else None
 
 
 def boot_id() -> str:

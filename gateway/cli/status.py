@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 @pass_invocation
 def status(invocation: Invocation, deep: bool, as_json: bool) -> int:
     """Show whether the gateway is running, and the state of its agents and channels. Exit code 1 if it is not running."""
-    from gateway.base.state_lock import describe
+    from gateway.base.state_lock import describe, restarting
     from gateway.cli import gateway_calls
 
     holder = describe(invocation.paths.lock)
+    back = restarting(invocation.paths.lock) if holder is None else None
     paths = invocation.paths
     facts: dict[str, Any] = {"home": str(paths.home), "profile": paths.profile or None, "running": holder is not None}
     facts |= {"gateway": paths.gateway} if paths.gateway else {}
+    facts |= {"startsAgain": back.pid} if back is not None else {}
     if holder is not None and holder.socket:
         facts |= {"started": holder.started, "httpPort": holder.http_port, "conversation": holder.conversation}
         facts |= asyncio.run(gateway_calls.ask(invocation.paths.local, "status"))
@@ -59,10 +61,16 @@ def _checked(invocation: Invocation) -> tuple[list[dict[str, Any]], list[str]]:
     return [finding.as_json() for finding in found], [*lines, summary]
 
 
+def _not_running(facts: dict[str, Any], name: str) -> str:
+    if facts.get("startsAgain"):
+        return f"The gateway{name} is starting itself again (process {facts['startsAgain']}). Look again in a moment."
+    return f"No gateway{name} is running for {facts['home']}.\nStart it with: homebody start"
+
+
 def _status_text(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     name = f" {facts['gateway']}" if facts.get("gateway") else ""
     if not facts["running"]:
-        return f"No gateway{name} is running for {facts['home']}.\nStart it with: homebody start"
+        return _not_running(facts, name)
     if "agents" not in facts:
         return f"Another command is using {facts['home']}; no gateway is running."
     port = f", http://127.0.0.1:{facts['httpPort']}" if facts.get("httpPort") else ""
@@ -95,6 +103,7 @@ def _status_text(facts: dict[str, Any], local: Callable[[str], str]) -> str:
         lines.append(f"  ! the settings file has errors, so the previous settings stay in effect: {settings['complaint']}")
     if settings.get("waiting"):
         lines.append(f"  settings that take effect after a restart: {', '.join(settings['waiting'])}")
+    lines += stopped_lines(facts.get("stoppedJobs") or ())
     lines += [f"  PAUSED: {cause}" for cause in facts["paused"]]
     lines += [f"  ! {notice}" for notice in facts["notices"]]
     return "\n".join(lines)
@@ -146,6 +155,11 @@ def held_lines(counts: dict[str, int]) -> list[str]:
     states = {"held": "held until quiet hours end", "kept": "kept beyond the number of a day"}
     counted = [f"{counts[state]} {words}" for state, words in states.items() if counts[state]]
     return [f"  unasked messages: {', '.join(counted)} (homebody outbox held)"] if counted else []
+
+
+def stopped_lines(jobs: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return a line for each job that the gateway paused."""
+    return [f"  ! the job “{job['name']}” is paused: {job['reason']} (homebody cron resume {job['id']})" for job in jobs]
 
 
 def workspace_lines(facts: dict[str, Any], local: Callable[[str], str]) -> list[str]:

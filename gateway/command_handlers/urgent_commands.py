@@ -51,7 +51,7 @@ class UrgentCommands:
     All but the last two, and ``/stop all``, affect only the sender's session.
 
     ``further`` finds the urgent commands of other parts by name; ``status_lines`` returns what ``/status`` says of them, and
-    ``group_lines`` what it says of a group.
+    ``group_lines`` what it says of a group. ``gateway`` returns the name of this one, "" where it is alone.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class UrgentCommands:
         agents: Mapping[str, RunningAgent],
         channel: Callable[[ChatAddress], Channel],
         resume: Callable[[], Awaitable[dict[str, Any]]],
+        gateway: Callable[[], str],
         queue: MessageQueue,
         running: Mapping[str, RunningTurn],
         rights: CommandRights,
@@ -84,6 +85,7 @@ class UrgentCommands:
         self._agents = agents
         self._channel = channel
         self._resume = resume
+        self._gateway = gateway
         self._queue = queue
         self._running = running
 
@@ -226,12 +228,17 @@ class UrgentCommands:
             lines += await self._status_lines(agent)
         lines.append(f"- Queue: {self._queue.describe(route.session, inbound.conversation.channel)}")
         waiting = max(tally.waiting - 1, 0)  # the question itself is in the inbox until it is answered
-        lines.append(f"- Running: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in total")
+        lines.append(f"- Running: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in total{self._at()}")
         if tally.suspended:
             lines.append(
                 f"- 🔐 Waiting for my owner's approval: {counted(tally.suspended, 'turn')} (/approve lists the questions)"
             )
         return "\n".join(lines)
+
+    def _at(self) -> str:
+        """Name this gateway, where it is one of several that share the work."""
+        name = self._gateway()
+        return f" at {name} (`homebody status`: at all gateways)" if name else ""
 
     def _commands(self, agent: str) -> list[str]:
         """Say how commands are confined where that is not as well as it could be."""

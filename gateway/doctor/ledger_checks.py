@@ -13,6 +13,7 @@ from urllib.parse import quote
 import apsw
 
 from gateway.api.handlers.hook_requests import HookHandlers
+from gateway.api.handlers.job_requests import stored_jobs
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import SystemClock
 from gateway.base.errors import StorageFailed
@@ -43,6 +44,7 @@ class LedgerFacts:
     failed: list[dict[str, Any]] = field(default_factory=list)
     hooks: list[dict[str, Any]] = field(default_factory=list)
     people: list[dict[str, Any]] = field(default_factory=list)
+    jobs: list[dict[str, Any]] = field(default_factory=list)
 
 
 _CALLS: Final[Mapping[str, str]] = {
@@ -51,8 +53,9 @@ _CALLS: Final[Mapping[str, str]] = {
     "failed": "inbox.missed",
     "hooks": "hooks.list",
     "people": "pairing.list",
+    "jobs": "jobs.list",
 }
-_KEYS: Final = {"outbox": "outbox", "inbox": "inbox", "failed": "inbox", "hooks": "hooks", "people": "approved"}
+_KEYS: Final = {"outbox": "outbox", "inbox": "inbox", "failed": "inbox", "hooks": "hooks", "people": "approved", "jobs": "jobs"}
 
 
 async def ledger_facts(installation: Installation) -> LedgerFacts:
@@ -100,6 +103,7 @@ async def _of_ledger(ledger: Ledger, installation: Installation) -> LedgerFacts:
     settings = installation.settings
     calls: dict[str, Callable[..., Any]] = {
         **QueueHandlers(ledger).calls(),
+        **stored_jobs(ledger, settings).calls(),
         **HookHandlers(ledger.hooks, lambda: settings, SystemClock()).calls(),
     }
     found = {name: (await calls[call]())[_KEYS[name]] for name, call in _CALLS.items() if call in calls}
@@ -214,6 +218,14 @@ def _age_of_copy(path: Path) -> str:
 
 
 def _waiting(facts: LedgerFacts, *, running: bool) -> Iterator[Finding]:
+    for job in facts.jobs:
+        if job["state"] == "paused" and job["reason"]:
+            yield Finding(
+                level="warning",
+                what=f"the job “{job['name']}” was paused: {job['reason']}",
+                why="It does nothing until it is resumed.",
+                mend=f"homebody cron resume {job['id']}, or homebody cron remove {job['id']}",
+            )
     dead = [row for row in facts.outbox if row["state"] == "dead" and row["reason"] != "dropped by the owner"]
     if dead:
         what = f"{len(dead)} replies were given up; the last: {dead[-1]['reason'] or 'no reason is known'}"

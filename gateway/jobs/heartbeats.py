@@ -217,7 +217,14 @@ class Heartbeats:
         rows = await self._inbox.ledger.inbox.rows([state.row])
         if rows and rows[0].state in {"waiting", "claimed"}:
             return None
-        return state.failures + 1 if rows and rows[0].state == "failed" else 0
+        if not rows:
+            return 0
+        failed = rows[0].state == "failed" or await self._is_refused(rows[0].turn)
+        return state.failures + 1 if failed else 0
+
+    async def _is_refused(self, turn: str | None) -> bool:
+        """Whether the answer of a heartbeat was given up: its owner blocks the agent, perhaps, and each one is paid for."""
+        return turn is not None and any(one.turn == turn for one in await self._inbox.ledger.outbox.latest(["dead"]))
 
     async def _send(self, agent: RunningAgent, known: _Known, text: str, now: datetime, place: ChatAddress) -> None:
         settings, session = agent.profile.heartbeat, _session(agent)

@@ -32,6 +32,7 @@ _DUE: Final = 500
 """Due jobs that are read at once."""
 _AT_ONCE: Final = 50
 """Jobs that are planned without a break, and stored with one commit."""
+_STOPPED_SHOWN: Final = 20
 _SET_BACK: Final = timedelta(seconds=1)
 _CHANGEABLE: Final = frozenset(field.name for field in fields(NewJob)) - {
     "agent",
@@ -135,6 +136,11 @@ class JobService:
         await self._ledger.remove(found.id, by_person=by_person)
         await self._read_earliest()
         return found
+
+    async def stopped(self) -> Sequence[dict[str, str]]:
+        """Return the jobs that were paused for a reason, as JSON values, for a status."""
+        found = await self._ledger.stopped(_STOPPED_SHOWN)
+        return [{"id": job.id, "name": job.name, "agent": job.agent, "reason": job.reason} for job in found]
 
     async def removed_alarms(self, begins: str) -> Mapping[str, str]:
         """Return the texts of reminders of alarms that people removed, by their ``created_by``, which ``begins`` so."""

@@ -185,6 +185,10 @@ class JobLedger(Protocol):
         """
         ...
 
+    async def stopped(self, limit: int) -> list[Job]:
+        """Return the jobs that the gateway paused for a reason, those that it paused last first."""
+        ...
+
     async def removed_alarms(self, begins: str) -> dict[str, str]:
         """Return the texts of reminders that people removed, by their ``created_by``, which ``begins`` so."""
         ...

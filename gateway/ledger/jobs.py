@@ -120,6 +120,10 @@ class JobsPart:
 
         return await self._connection.run(work)
 
+    async def stopped(self, limit: int) -> list[Job]:
+        wanted = "state = 'paused' AND reason <> '' ORDER BY changed_at DESC, rowid LIMIT ?"
+        return await self._connection.run(lambda db: _find(db, wanted, (limit,)))
+
     async def removed_alarms(self, begins: str) -> dict[str, str]:
         return await self._connection.run(lambda db: removed_alarms(db, begins))
 

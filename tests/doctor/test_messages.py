@@ -26,6 +26,7 @@ from gateway.doctor.chat_channels import CHANNELS
 from gateway.doctor.ledger_checks import CRASHES, LEDGER_CHECK
 from gateway.doctor.model_keys import KEYS
 from gateway.doctor.process_checks import GATEWAY
+from gateway.ledger.job_rows import NewJob
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from tests import programs
@@ -50,6 +51,18 @@ async def test_a_whole_ledger_is_well_and_left_as_it_is(house: House) -> None:
     before = contents(house.state)
     assert await house.wrong(LEDGER_CHECK, CRASHES, GATEWAY) == []
     assert contents(house.state).keys() == before.keys()
+
+
+async def test_a_job_that_was_paused_is_told_with_why_and_what_goes_on(house: House) -> None:
+    ledger = await SqliteLedger.open(house.state / "ledger.sqlite", SystemClock())
+    for name, reason in (("news", "its chat is gone"), ("weather", "")):  # the second one was paused by a person
+        new = NewJob(agent="main", name=name, schedule="cron 0 9 * * *", kind="message", text="x")
+        job = await ledger.jobs.add(new, datetime.now(UTC) + timedelta(days=1), "UTC")
+        await ledger.jobs.pause(job.id, reason)
+    await ledger.close()
+    (found,) = await house.wrong(LEDGER_CHECK)
+    assert (found.level, found.what) == ("warning", "the job “news” was paused: its chat is gone")
+    assert found.mend.startswith("homebody cron resume ")
 
 
 async def test_a_damaged_ledger_is_told_and_not_recovered(house: House) -> None:

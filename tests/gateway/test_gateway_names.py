@@ -9,7 +9,7 @@ import pytest
 
 from gateway.base.errors import UsageError
 from gateway.base.paths import Paths
-from gateway.base.state_lock import Holder, StateLock
+from gateway.base.state_lock import Holder, StateLock, boot_id
 from gateway.cli import main
 from gateway.cli.invocation import Invocation
 
@@ -83,3 +83,16 @@ def test_a_new_gateway_may_have_a_new_name(home: Path) -> None:
 def test_a_name_says_nothing_of_a_home_in_which_nobody_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOMEBODY_GATEWAY", "kichen")
     assert Invocation(tmp_path).paths.gateway == "kichen"
+
+
+def test_a_gateway_that_starts_itself_again_is_not_told_to_be_stopped(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    paths = Paths(tmp_path)
+    paths.prepare()
+    for pid, told in ((os.getpid(), f"is starting itself again (process {os.getpid()})"), (2**22, "No gateway is running")):
+        lock = StateLock.acquire(paths.lock)
+        lock.write(Holder(pid=pid, boot=boot_id(), restarts=True))
+        lock.release()
+        assert main(["--home", str(tmp_path), "status"]) == 1
+        assert told in capfd.readouterr().out

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.events import TextDelta
 from agent.messages import Failure, ToolCall, ToolMessage
-from agent.models.scripted import ScriptedModel
+from agent.models.scripted import ScriptedModel, Stall
 from gateway.ledger.rows import NewOutbound
 from gateway.sessions.sessions_file import SessionRecord
 
@@ -323,3 +324,14 @@ async def test_what_came_too_late_is_told_and_comes_when_it_is_asked_for(street:
         assert "1 message" in (await talk.ask("/missed"))["reply"]
         await talk.until(lambda: "the soup is ready" in talk.replies())
         assert (await talk.ask("/missed"))["reply"] == "There are no missed replies here."
+
+
+async def test_a_turn_that_is_cut_because_its_agent_is_given_up_does_not_count_as_an_attempt(street: Make) -> None:
+    s = street()
+    s.model.then([TextDelta("well "), Stall()])
+    async with s.house() as (house, talk):
+        await talk.send("think for ever")
+        await talk.until(lambda: talk.frames)
+        await house.lanes.forget(lambda _: True, 0.05)  # what a gateway of a cluster does that rests
+        ((turn,), (row,)) = await house.ledger.turns.unfinished(), await house.ledger.inbox.latest(("claimed",))
+        assert (turn.state, turn.attempt, row.attempts) == ("running", 0, 0)

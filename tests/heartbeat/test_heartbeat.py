@@ -15,21 +15,24 @@ from agent.events import TextDelta
 from agent.messages import AssistantMessage, Failure, ToolCall
 from agent.models.adapters.anthropic_request import body
 from agent.models.scripted import Stall
+from channels.errors import NotSent
 from channels.messages import ChatAddress
 from gateway.app.job_targets import GatewayJobTargets
 from gateway.jobs.heartbeats import PAUSED
+from gateway.ledger.job_rows import NewJob
 from gateway.ledger.rows import NewOutbound
 from tests.patience import PATIENCE
+from tests.peers.wire import Wire
 from tests.queueing.conftest import OPEN, Town
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from agent.models.protocol import Request
+    from channels.messages import Outbound, Sent
     from channels.platform import Policy
     from gateway.app.gateway import Gateway
-    from tests.peers.wire import Wire
 
 CHAT = ChatAddress(channel="wire", kind="direct", id="anna")
 TASK = "# Heartbeat\n\n- look after the boiler\n"
@@ -384,6 +387,43 @@ async def test_nothing_is_asked_whose_answer_nobody_would_get_and_the_owner_is_t
         targets = GatewayJobTargets(house.agents, house.owner, None, lambda: ["wire:default"], lambda: CHAT)  # type: ignore[arg-type]
         assert await targets.unreachable(elsewhere.conversation) == "the account telegram:work is not connected"
     assert town.beats == []
+
+
+class Blocked(Wire):
+    """A platform that refuses everything for good, once it is told to."""
+
+    blocked = False
+
+    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
+        if self.blocked:
+            raise NotSent("bot was blocked by the user", permanent=True)
+        return await super().send(outbound, record)
+
+
+async def test_while_its_owner_blocks_the_agent_heartbeats_become_rare_and_jobs_pause_and_the_status_says_so(
+    tmp_path: Path,
+) -> None:
+    town = Beating(tmp_path)
+    town.tasks()
+    town.verdict = "The boiler is out."
+    wire = Blocked()
+    async with town.house(wire) as house:
+        await hello(wire)
+        task = NewJob(
+            agent="main", name="news", schedule="cron 0 * * * *", kind="prompt", session="isolated", text="What is new?"
+        )
+        job = await house.automation.jobs.add(task)
+        wire.blocked = True
+        for _ in range(12):
+            await town.pass_by(house)
+            await house.lanes.quiet()
+            await house.delivery.settled()
+        assert len(town.beats) == 3, "after half an hour, one more and two more"
+        assert house.automation.heartbeats.facts(house.agents["main"])["failures"] == 3
+        assert sum("What is new?" in request.messages[-1].text for request in town.model.requests) == 2
+        status = await house.status.status()
+        stopped = {"id": job.id, "name": "news", "agent": "main", "reason": "bot was blocked by the user"}
+        assert list(status["stoppedJobs"]) == [stopped]
 
 
 async def test_an_unreadable_file_is_told_in_the_status(tmp_path: Path) -> None:

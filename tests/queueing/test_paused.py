@@ -101,6 +101,17 @@ async def test_a_disk_that_is_still_full_is_not_resumed_by_a_command(town: Calla
         assert "▶️ Resumed." in wire.said()
 
 
+async def test_the_status_says_of_which_gateway_of_a_cluster_it_counts_what_waits(town: Callable[..., Town]) -> None:
+    t = town()
+    wire = t.wire()
+    async with t.house(wire) as house:
+        house.pause.name = "kitchen"
+        await wire.say("/status")
+        await wire.until(
+            lambda: any("0 in total at kitchen (`homebody status`: at all gateways)" in text for text in wire.said())
+        )
+
+
 class Shared:
     """The pause of a gateway in a cluster."""
 
