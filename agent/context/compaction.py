@@ -13,6 +13,7 @@ A summary counts only when the context then lies below the flush line and has lo
 from __future__ import annotations
 
 import bisect
+import logging
 from collections.abc import Iterator
 
 from msgspec import Struct, structs
@@ -22,9 +23,12 @@ from agent.context.cut_points import Cut, cut_at, find_cut, message_of
 from agent.context.flush import keep_unseen
 from agent.context.session_context import SessionContext
 from agent.context.summary import former_summary, longest, summarise
+from agent.context.window import LEAST_ANSWER
 from agent.messages import UserMessage, added
 from agent.taint import merged
 from agent.transcript.entries import Compacted, ResultsCleared, Said
+
+log = logging.getLogger(__name__)
 
 MUST_SHRINK = 0.8
 """A summary that leaves more than this share of the context is no help."""
@@ -36,8 +40,6 @@ WORTH_CLEARING = 0.98
 """Clearing results that leaves more than this share of the context is no help, and is not done."""
 
 
-LEAST_ANSWER = 256
-"""Tokens of the window that must be left for an answer."""
 ROOM_AFTER_DROPPING = 0.6
 """Share of the space for history that may be filled after dropping the oldest turns, so that they are not dropped one by one."""
 
@@ -46,7 +48,7 @@ class CompactionResult(Struct, frozen=True):
     """The result of a compaction. Sizes are in tokens.
 
     ``summarised`` is False when results were cleared or ``dropped`` messages left out instead, or nothing could be done at all;
-    ``problem`` says why. ``first_drop`` says that none had been left out before.
+    ``problem`` says why; ``asked`` that a model was asked for a summary. ``first_drop`` says that none had been left out before.
     """
 
     before: int
@@ -55,6 +57,7 @@ class CompactionResult(Struct, frozen=True):
     problem: str = ""
     dropped: int = 0
     first_drop: bool = False
+    asked: bool = False
 
     @property
     def helped(self) -> bool:
@@ -63,14 +66,25 @@ class CompactionResult(Struct, frozen=True):
 
 
 async def compact(context: SessionContext, turn: str, reason: str, *, focus: str = "", coming: int = 0) -> CompactionResult:
-    """Make room, as far as it can be done. ``coming`` is what is about to be added, in tokens.
+    """Make room, as far as it can be done. ``coming`` is what is about to be added, in tokens. The log says what came of it.
 
     Raises:
         TranscriptWriteError: the transcript could not be written.
     """
+    made = await _compact(context, turn, reason, focus, coming)
+    context.summary_ended(failed=made.asked and not made.summarised)
+    sizes = f"{made.before:,} to {made.after:,} tokens"
+    if made.summarised:
+        log.info("compaction (%s): %s", reason, sizes)
+    elif made.asked or made.dropped:
+        log.warning("no summary could be made (%s): %s; %d messages left out; %s", reason, made.problem, made.dropped, sizes)
+    return made
+
+
+async def _compact(context: SessionContext, turn: str, reason: str, focus: str, coming: int) -> CompactionResult:
     before = context.tokens()
     most = min(before - 1 if reason == "command" else int(before * MUST_SHRINK), context.window.flush_at)
-    problem, usage = "everything is recent", None
+    problem, usage, asked = "everything is recent", None, False
     for cut in _cuts(context):
         draft = Compacted(
             summary="",
@@ -88,7 +102,7 @@ async def compact(context: SessionContext, turn: str, reason: str, *, focus: str
         if room < LEAST_SUMMARY:
             problem = "what must stay is too large already"
             continue
-        made = await summarise(context, cut, focus, min(longest(context), room))
+        made, asked = await summarise(context, cut, focus, min(longest(context), room)), True
         usage = added(usage, made.usage)
         if not made.text:
             problem = made.problem
@@ -100,7 +114,7 @@ async def compact(context: SessionContext, turn: str, reason: str, *, focus: str
             await context.transcript.append(turn, replace(draft, tokens_after=after))
             return CompactionResult(before, after, summarised=True)
         problem = "the summary was hardly shorter than what it replaces"
-    cleared = await _clear_results(context, turn, before, problem)
+    cleared = structs.replace(await _clear_results(context, turn, before, problem), asked=asked)
     if (cleared.helped and reason == "overflow") or not _is_tight(context, reason, coming):
         return cleared
     return await _drop_oldest(context, turn, reason, cleared, coming)

@@ -10,7 +10,7 @@ from agent.context import flush
 from agent.context.cache_retention import SECONDS
 from agent.context.context_report import visible_chars
 from agent.context.session_context import SessionContext
-from agent.context.window import cold_since, prune
+from agent.context.window import LEAST_ANSWER, cold_since, prune
 from agent.events import Event, Notice, ReplyNote
 from agent.messages import Message
 from agent.transcript.entries import Compacted, FlushBegun, FlushReceipt, Said
@@ -66,7 +66,9 @@ class ContextBudget:
         size, window = self.context.tokens(extra=coming), self.context.window
         if self.flushes and size >= window.flush_at and flush.may_fire(self.context):
             await self._flush("threshold")
-        if size > window.compact_above:
+        if size <= window.compact_above:
+            self.context.summary_ended(failed=False)
+        elif self.context.may_summarise(size) or size + LEAST_ANSWER > window.size:
             await self._compact("threshold", size - self.context.tokens())
 
     async def after_overflow(self) -> bool:

@@ -8,6 +8,7 @@ leaves things out loses no memory.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import date
 from typing import Literal
@@ -25,6 +26,8 @@ from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessag
 from agent.taint import FILE, QUOTE, apart, within
 from agent.transcript.entries import Entry, FlushBegun, FlushReceipt, Said
 from agent.transcript.history_view import trimmed
+
+log = logging.getLogger(__name__)
 
 MAX_ROUNDS = 6
 """Model calls in one flush; reading a note and appending to it takes three."""
@@ -84,7 +87,17 @@ async def flush(context: SessionContext, turn: str, reason: Reason) -> FlushRece
     receipt = _receipt(cycle, reason, writer, "; ".join(dict.fromkeys(filter(None, (problem, writer.problem)))), wrote=wrote)
     receipt = replace(receipt, usage=side.usage)
     await context.transcript.append(turn, receipt)
+    _say(receipt)
     return receipt
+
+
+def _say(receipt: FlushReceipt) -> None:
+    """Tell the log what came of a flush."""
+    files = ", ".join(note.path for note in receipt.written) or "nothing to note"
+    if receipt.problem:
+        log.warning("memory flush (%s): %s; %s", receipt.reason, files, receipt.problem)
+    else:
+        log.info("memory flush (%s): %s", receipt.reason, files)
 
 
 def _receipt(cycle: str | None, reason: str, writer: NoteWriter, problem: str, *, wrote: bool) -> FlushReceipt:

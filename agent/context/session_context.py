@@ -99,6 +99,8 @@ class SessionContext:
     """What the system text was made of: it is made anew when that changed."""
     _fixed: Weight = field(default_factory=Weight)
     _reported: tuple[Weight, int] | None = None
+    _no_summary: tuple[str, int] | None = None
+    """The model that made no summary when it was asked last, and from how many tokens on it is asked again."""
     _view: RunningView = field(default_factory=RunningView)
 
     @property
@@ -127,6 +129,23 @@ class SessionContext:
             f"{fixed:,}. At least {least:,} are needed: give its server a larger context, choose another model with /model, or allow "
             "fewer tools (tools.profile: minimal)."
         )
+
+    def may_summarise(self, size: int) -> bool:
+        """Whether a summary may be asked for at ``size`` tokens, where there is still room.
+
+        After one that failed the next one waits until half of the room that was left then is taken, and after that until all of it is:
+        each try costs a whole conversation.
+        """
+        return self._no_summary is None or self._no_summary[0] != self.model.name or size >= self._no_summary[1]
+
+    def summary_ended(self, *, failed: bool) -> None:
+        """Record whether a summary came of it when one was asked for last."""
+        if not failed:
+            self._no_summary = None
+            return
+        again = self._no_summary is not None and self._no_summary[0] == self.model.name
+        size, full = self.tokens(), self.window.size
+        self._no_summary = (self.model.name, full if again else size + max(0, full - size) // 2)
 
     def overflowed(self) -> None:
         """Record that the model found the context too long: its window is smaller than assumed.

@@ -16,6 +16,8 @@ from agent.transcript.history_view import trimmed, views_of_results
 
 LEAST_TALK = 1000
 """Tokens of conversation that a window must hold beside the instructions and tools to be of use: a few short turns."""
+LEAST_ANSWER = 256
+"""Tokens of the window that must be left for an answer."""
 _USABLE = 0.7
 """Share of a small window that lies below the flush line: all but a quarter and a fifth of that."""
 

@@ -58,7 +58,7 @@ class SpendingLedger(Protocol):
     async def usage(self, since: str, by: UsageBy = "model") -> list[UsageRow]:
         """Return the usage from a day (``YYYY-MM-DD``) on, by day, agent and model, or origin or source of the turns.
 
-        For people the source is their origin; outside of turns both are empty.
+        For people the source is their origin; in the background and outside of turns the origin is empty.
         """
         ...
 
@@ -170,11 +170,13 @@ class RecordedCall(Struct, frozen=True, kw_only=True):
 
 
 UsageBy = Literal["model", "origin", "source"]
+_STARTED_BY: Final = "CASE WHEN background = 0 OR origin = 'refresh' THEN origin END"
 _NAMES: Final[dict[UsageBy, str]] = {
     "model": "model",
-    "origin": "coalesce(origin, '')",
-    "source": "coalesce(source, origin, '')",
+    "origin": f"coalesce({_STARTED_BY}, '')",
+    "source": f"coalesce(source, {_STARTED_BY}, '')",
 }
+"""Background calls of a turn (flushes, summaries) are upkeep, whoever started it."""
 _TOLD, _ESTIMATED = 1, 2
 """Values of ``settled``: the provider's figures, or our estimate (0: not settled yet)."""
 

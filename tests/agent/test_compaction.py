@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from agent.context.must_keep import HEAD, kept_lines, particulars
 from agent.context.summary import HEADINGS, SHAPE, cut_into_pieces, fault_in
 from agent.events import Notice
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, ToolMessage, UserMessage
-from agent.models.scripted import Stall
+from agent.models.scripted import ScriptedModel, Stall
 from agent.models.token_estimate import estimate, weight_of_request
 from agent.transcript.entries import Compacted, Pinned, ResultsCleared, Said, Unpinned
 from tests.properties import examples
@@ -109,6 +110,46 @@ async def test_a_summariser_that_gives_no_summary_costs_no_history(room: Make, a
     assert len(r.model.requests) <= 12
     r.conversation = conversation
     assert (await r.say("are you there?")).reply == "still here"
+
+
+@pytest.mark.parametrize("answer", ["They talked.", Failure(kind="overloaded", message="busy")], ids=["no form", "a failure"])
+async def test_summaries_that_fail_are_not_asked_for_at_each_turn(
+    room: Make, answer: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two to four requests of a whole conversation at each turn cost twice the conversation itself, and no line said so."""
+    caplog.set_level("INFO", logger="agent.context")
+    r = room(window=24_000, settings=SMALL)
+    r.model.reply_with(lambda request: answer if "[Summary request]" in request.messages[-1].text else "NO_REPLY")
+    sizes = []
+    for n in range(420):
+        await r.say(f"Turn {n}. " + TALK[n % 4] + " And plain talk went on" * 20, turn=f"t{n}")
+        sizes.append(r.conversation.tokens())
+    asked = [n for n, one in enumerate(r.model.requests) if "[Summary request]" in one.messages[-1].text]
+    forgotten = sum(isinstance(entry.body, Compacted) for entry in r.conversation.transcript.entries)
+    full = sum(after < before for before, after in itertools.pairwise(sizes))
+    assert forgotten
+    assert full >= 2
+    assert 0 < len(asked) <= 12 * (full + 1), "three tries of at most four requests until the window is full"
+    assert len(asked) < len(sizes) / 3
+    assert max(sizes) < 24_000
+    assert any("no summary could be made" in one.getMessage() for one in caplog.records)
+    assert any("memory flush (threshold)" in one.getMessage() for one in caplog.records)
+
+
+async def test_a_summary_is_asked_for_again_once_the_model_is_another(room: Make) -> None:
+    r = room(window=24_000, settings=SMALL)
+    conversation = await filled(r, turns=20)
+    conversation.summary_ended(failed=True)
+    size = conversation.tokens()
+    assert not conversation.may_summarise(size)
+    assert conversation.may_summarise((size + 24_000) // 2)
+    conversation.summary_ended(failed=True)
+    assert not conversation.may_summarise((size + 24_000) // 2)
+    assert conversation.may_summarise(24_000)
+    conversation.model = ScriptedModel(lambda _: "ok", name="another", window=24_000)
+    assert conversation.may_summarise(size)
+    conversation.summary_ended(failed=False)
+    assert conversation.may_summarise(0)
 
 
 async def test_a_summariser_that_never_answers_is_given_up(room: Make) -> None:

@@ -70,7 +70,7 @@ async def test_what_calls_cost_is_counted_and_limited_by_all_that_they_have_in_c
     assert refused.row is None
     assert refused.broken == limits[0]
     assert await ledger.spending.cost_since(DAY) == 1.0
-    for by, name in (("model", "m"), ("origin", "person"), ("source", "job:a")):
+    for by, name in (("model", "m"), ("origin", ""), ("source", "job:a")):
         (row,) = await ledger.spending.usage(DAY, by)
         assert (row.name, row.calls, row.input, row.cost, row.unpriced, row.open, row.estimated) == (name, 3, 4, 1.0, 0, 2, 1)
     (spent,) = await ledger.spending.spent_on(DAY)
