@@ -148,6 +148,32 @@ async def test_a_turn_is_stopped(village: PageVillage, visit: Visit) -> None:
         await tab.page.locator(".growing").wait_for(state="detached")
 
 
+async def test_an_error_stays_until_something_else_is_sent(village: PageVillage, visit: Visit) -> None:
+    village.model.then([TextDelta("I go on and on"), Stall(asyncio.Event())], "Good.")
+    async with village.page() as served:
+        tab = await visit(served)
+        await tab.go("chat", title="Chat")
+        box = tab.page.get_by_label("Message", exact=True)
+        await box.fill("talk")
+        await box.press("Enter")
+        stop = tab.page.get_by_role("button", name="Stop")
+        await stop.wait_for()
+        tab.expected += ["409"]
+        refusal = {"status": 409, "json": {"error": {"type": "Conflict", "message": "it cannot be stopped now", "hint": ""}}}
+        await tab.page.route("**/page/call/chat.stop", lambda route: route.fulfill(**refusal))
+        await stop.click()
+        told = tab.page.get_by_text("it cannot be stopped now")
+        await told.wait_for()
+        async with tab.page.expect_response("**/page/call/chat.history"):
+            await fill(served.house)  # other conversations change, and the page looks again
+        await tab.page.wait_for_timeout(500)
+        await told.wait_for()
+        await tab.page.unroute("**/page/call/chat.stop")
+        await box.fill("another thing")
+        await box.press("Enter")
+        await told.wait_for(state="detached")
+
+
 async def test_a_file_goes_in_and_comes_out(village: PageVillage, visit: Visit) -> None:
     village.model.then([ToolCall(id="c1", name="send_file", arguments={"path": "out.txt"})], "Here it is.")
     village.workspace.mkdir(parents=True)

@@ -45,7 +45,10 @@ function grown(live, { kind, data }, again) {
 function useConversation(session) {
   const [state, change] = useState({ loading: true, items: [], before: null });
   const [live, setLive] = useState(null);
-  const [failure, fail] = useState(null);
+  const [failure, lose] = useState(null);
+  // What was refused stays until something else is sent; what a lost connection or sign-in prevented, until the page is back.
+  const [refused, refuse] = useState(null);
+  const fail = useCallback((error) => { const away = [0, 401].includes(error?.status); refuse(away ? null : error); lose(away ? error : null); }, []);
   const loading = useRef(false);
   // For each request that is on its way, the events since it was made: its answer may be older than they are.
   const asked = useRef(new Set()).current;
@@ -57,7 +60,7 @@ function useConversation(session) {
     // A later one was answered, or another session is shown.
     if (!asked.has(news)) return;
     for (const one of asked) { asked.delete(one); if (one === news) break; }
-    fail(error);
+    lose(error);
     if (error) { change((old) => ({ ...old, loading: false })); return; }
     change((old) => {
       // What was loaded before this part stays, if nothing is missing between them.
@@ -76,10 +79,10 @@ function useConversation(session) {
     try {
       const found = await call("chat.history", { session, before: state.before, limit: PART });
       change((old) => (old.id === found.session && old.before === state.before ? { ...old, items: arranged([...found.items, ...old.items]), before: found.before } : old));
-    } catch (error) { fail(error); }
+    } catch (error) { lose(error); }
     loading.current = false;
   }, [session, state.before, state.loading]);
-  useEffect(() => { asked.clear(); change({ loading: true, items: [], before: null }); setLive(null); reload(); }, [session]);
+  useEffect(() => { asked.clear(); change({ loading: true, items: [], before: null }); setLive(null); fail(null); reload(); }, [session]);
   useEffect(() => onLive("chat.*", (event) => {
     const { kind, data } = event;
     if (kind === "reload") { reload(); return; }
@@ -105,7 +108,7 @@ function useConversation(session) {
   useEffect(() => asks ? onLive("approvals", ({ kind }) => kind === "approvals" && reload()) : undefined, [reload, asks]);
   // An answer that is in the transcript already is not shown a second time as it grew.
   const stored = live?.draft && state.items.slice(-4).some((one) => one.who === "agent" && one.text?.trim() === live.draft.trim());
-  return { ...state, live: stored ? { ...live, draft: "" } : live, failure, fail, reload, more };
+  return { ...state, live: stored ? { ...live, draft: "" } : live, failure: refused || failure, fail, reload, more };
 }
 
 function File({ file }) {
@@ -301,7 +304,7 @@ export default function Chat({ route, role, agents, me }) {
     ${role === "owner" && html`<${Button} onClick=${() => setDialog("new")} label=${`${t("chat.newShort")}: ${t("chat.session")}`}>${t("chat.newShort")}<//>`}<${Button} onClick=${() => setSearching(!searching)}>${t("chat.search")}<//>`;
   return html`<div class="chat"><${Page} title=${t("nav.chat")} actions=${actions} wide>
     ${searching && html`<${Search} session=${session} onFound=${jump} onClose=${() => setSearching(false)} />`}
-    <${ErrorNotice} error=${talk.failure?.status === 401 ? null : talk.failure} retry=${talk.failure && talk.reload} /><h2 class="unseen">${t("chat.conversation")}</h2>
+    <${ErrorNotice} error=${talk.failure?.status === 401 ? null : talk.failure} retry=${talk.failure && (() => { talk.fail(null); talk.reload(); })} /><h2 class="unseen">${t("chat.conversation")}</h2>
     ${talk.loading ? html`<${Loading} />` : talk.items.length || talk.live ? html`<${VirtualList} key=${session} items=${talk.items} keyOf=${(one) => one.id} end onStart=${talk.more} anchor=${anchor} label=${t("chat.conversation")}
       item=${draw}
       foot=${talk.live && html`<${Growing} live=${talk.live} role=${role} onStop=${stop} />`} />` : html`<p class="empty first">${t("chat.empty")}</p>`}
