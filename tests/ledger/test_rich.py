@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import apsw
 import pytest
@@ -17,8 +18,10 @@ from channels.messages import Button, ChatAddress, OutboundFile
 from gateway.base.clock import ManualClock
 from gateway.ledger import schema
 from gateway.ledger.context_lines import KEPT
-from gateway.ledger.rows import Arrival, NewOutbound
+from gateway.ledger.job_rows import NewJob
+from gateway.ledger.rows import Arrival, NewOutbound, Unasked
 from gateway.ledger.values import read_payload, write_payload
+from gateway.settings.quiet_hours import DailyHours, UnaskedRule
 from tests.ledger.engines import open_at
 
 if TYPE_CHECKING:
@@ -127,6 +130,45 @@ async def test_asides_go_with_the_message_that_tells_them_in_one_step(tmp_path: 
         first, _ = await ledger.context_events.pending(HALL.address)
         await ledger.inbox.accept(ACCOUNT, [message(4, takes=(first.id,))])
         assert [aside.line for aside in await ledger.context_events.pending(HALL.address)] == ["[edited: b]"]
+
+
+async def test_the_line_of_a_held_message_waits_with_it(tmp_path: Path) -> None:
+    clock = ManualClock(NOON)
+    rule = UnaskedRule(zone=ZoneInfo("UTC"), quiet=DailyHours(start="11:00", end="14:00"))
+    held = Unasked(agent="main", source="hook:alarm", name="alarm", rule=rule, counts=True)
+    async with opened(tmp_path, clock) as ledger:
+        for number in (1, 2):
+            text = NewOutbound(conversation=HALL, text=f"held {number}", key=f"hook:{number}", unasked=held)
+            assert await ledger.context_events.announce(text, f"[line {number}]", sources=["webhook:alarm"])
+        assert await ledger.context_events.pending(HALL.address) == []
+        await ledger.unasked.send((await ledger.unasked.waiting())[1].id)
+        assert [event.line for event in await ledger.context_events.pending(HALL.address)] == ["[line 2]"]
+        clock.move(3 * 3600)
+        assert await ledger.unasked.release({"main": rule}) == 1
+        assert await ledger.unasked.release({"main": rule}) == 0
+        assert [event.line for event in await ledger.context_events.pending(HALL.address)] == ["[line 2]", "[line 1]"]
+
+
+async def test_alarms_that_a_person_removed_and_jobs_that_were_paused_are_known(tmp_path: Path) -> None:
+    clock = ManualClock(NOON)
+    new = NewJob(
+        agent="main", name="Train", schedule="cron 0 9 * * *", kind="message", text="Train: 9:00", created_by="calendar:a:1"
+    )
+    async with opened(tmp_path, clock) as ledger:
+        jobs = [
+            await ledger.jobs.add(one, NOON, "UTC")
+            for one in (new, replace(new, created_by="calendar:b:1"), replace(new, created_by=""))
+        ]
+        await ledger.jobs.remove(jobs[0].id, by_person=True)
+        await ledger.jobs.remove(jobs[1].id)
+        assert await ledger.jobs.removed_alarms("calendar:") == {"calendar:a:1": "Train: 9:00"}
+        assert await ledger.jobs.removed_alarms("calendar:b:") == {}
+        await ledger.jobs.pause(jobs[2].id, "its chat is gone")
+        assert [(job.id, job.reason) for job in await ledger.jobs.stopped(5)] == [(jobs[2].id, "its chat is gone")]
+        clock.move(4 * 86_400)
+        later = await ledger.jobs.add(replace(new, created_by="calendar:a:2"), NOON, "UTC")
+        await ledger.jobs.remove(later.id, by_person=True)
+        assert await ledger.jobs.removed_alarms("calendar:") == {"calendar:a:2": "Train: 9:00"}, "an old one is forgotten"
 
 
 async def test_a_message_that_is_known_takes_no_asides(tmp_path: Path) -> None:
