@@ -48,6 +48,10 @@ class ChatReaders:
             return False
         return not isinstance(await self._inbox.access.decide(place, Sender(id=place.id, name="")), Allowed)
 
+    async def is_surely_strange(self, place: ChatAddress) -> bool:
+        """Like ``is_stranger``, but False where another gateway of a cluster knows who may speak."""
+        return self._inbox.access.judges(place) and await self.is_stranger(place)
+
     async def _is_owners(self, place: ChatAddress) -> bool:
         return _bare(place) in {_bare(one) for one in await self._owner.chats()}
 

@@ -76,7 +76,9 @@ class GatewayJobTargets:
         """Return why what nobody asked for cannot be sent to a place: its account is gone, or it is the chat of nobody; else ""."""
         if not self._known(place):
             return f"the account {account_of(place)} is not connected"
-        return f"{place.address} is the chat of nobody who may speak to me" if await self.is_stranger(place) else ""
+        return (
+            f"{place.address} is the chat of nobody who may speak to me" if await self._readers.is_surely_strange(place) else ""
+        )
 
     def unasked(self, job: Job) -> Unasked | None:
         """See the protocol: an urgent one is sent at once."""

@@ -92,6 +92,10 @@ class Access:
         self._code = code or new_code
         self._formers = formers
 
+    def judges(self, place: ChatAddress) -> bool:
+        """Return whether the rules of a conversation's account are known here: not those that other gateways connect."""
+        return (place.channel, place.account) in self._policies()
+
     async def decide(
         self,
         conversation: ChatAddress,

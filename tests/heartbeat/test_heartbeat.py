@@ -384,6 +384,7 @@ async def test_nothing_is_asked_whose_answer_nobody_would_get_and_the_owner_is_t
         await house.ledger.outbox.enqueue([elsewhere])
         (row,) = [row for row in (await house.calls()["outbox.list"]())["outbox"] if row["text"] == "hello"]
         assert row["waits"] == "no account telegram:work is connected (homebody channels status)"
+        assert not house.access.judges(elsewhere.conversation), "who may speak there is for the gateway to say that connects it"
         targets = GatewayJobTargets(house.agents, house.owner, None, lambda: ["wire:default"], lambda: CHAT)  # type: ignore[arg-type]
         assert await targets.unreachable(elsewhere.conversation) == "the account telegram:work is not connected"
     assert town.beats == []
