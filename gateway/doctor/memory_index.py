@@ -22,7 +22,7 @@ from gateway.doctor.finding import Check, Finding, ok
 from gateway.settings.root import AgentProfile
 from memory.errors import IndexBroken
 from memory.notes.sources import UNREADABLE, NoteSources
-from memory.store.sqlite.index_database import AllowedFeatures, detect_features
+from memory.store.sqlite.index_database import AllowedFeatures, detect_features, other_layout
 from memory.workspace_memory import WorkspaceMemory
 
 _SHOWN: Final = 3
@@ -108,7 +108,7 @@ async def _status(installation: Installation, profile: AgentProfile) -> dict[str
     if damage := await in_thread(_damage, file):
         return Finding(
             level="warning",
-            what=f"the index of {profile.id} is damaged: {damage}",
+            what=f"the index of {profile.id} is {damage}",
             where=str(file),
             why="Notes are not found. Your notes themselves are not affected: the index is made from them.",
             mend=f"homebody memory index --agent {profile.id}",
@@ -128,11 +128,14 @@ def _damage(file: Path) -> str:
         db = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             said = db.pragma("quick_check", 1)
+            other = other_layout(db) if said == "ok" else ""
         finally:
             db.close()
     except apsw.Error as error:
-        return str(error)
-    return "" if said == "ok" else str(said)
+        return f"damaged: {error}"
+    if said != "ok":
+        return f"damaged: {said}"
+    return f"of another version ({other})" if other else ""
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from gateway.base.clock import ManualClock
+from memory.audience import OWNER
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import MemorySettings, VectorStoreSettings
 from memory.store.sqlite.index_database import Database
@@ -84,4 +85,48 @@ def test_a_transaction_inside_another_is_undone_with_it(tmp_path: Path) -> None:
         gone_wrong_at_last()
     assert database.one("SELECT count(*) FROM meta") == before
     assert not database.connection.in_transaction
+    database.close()
+
+
+@pytest.mark.files
+@pytest.mark.parametrize(
+    "other",
+    [
+        "CREATE TABLE files (x); CREATE TABLE chunks (a)",
+        "CREATE TABLE files (generation, path, x)",
+        "CREATE TABLE meta (name, value)",
+        "CREATE VIEW vectors AS SELECT 1 AS id",
+        "CREATE TABLE chunks_fts (header)",
+    ],
+)
+async def test_an_index_of_another_layout_is_set_aside_and_rebuilt(tmp_path: Path, other: str) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace/MEMORY.md").write_text("The spare key is under the blue pot\n")
+    file = tmp_path / "i.sqlite"
+    connection = apsw.Connection(str(file))
+    connection.execute(other)
+    connection.close()
+    told: list[str] = []
+    memory = WorkspaceMemory(
+        tmp_path / "workspace", file, MemorySettings(), agent="main", clock=ManualClock(NOW), tell=told.append
+    )
+    await memory.sync()
+    assert (await memory.search("spare key", audience=OWNER)).hits
+    await memory.close()
+    assert "of another version" in told[0]
+    assert "renamed to i.sqlite.broken-20260318T120000" in told[0]
+    reopened = apsw.Connection(str(tmp_path / "i.sqlite.broken-20260318T120000"))
+    assert reopened.execute("SELECT sql FROM sqlite_schema LIMIT 1").get.startswith("CREATE")
+    reopened.close()
+
+
+async def test_an_index_that_lost_a_column_is_rebuilt_and_another_of_ours_is_kept(tmp_path: Path) -> None:
+    for dropped in (False, True):
+        database = Database.open(tmp_path / "i.sqlite", VectorStoreSettings(), now=NOW)
+        assert not database.notice
+        if dropped:
+            database.connection.execute("ALTER TABLE refusals DROP COLUMN reason")
+        database.close()
+    database = Database.open(tmp_path / "i.sqlite", VectorStoreSettings(), now=NOW)
+    assert "other columns in refusals" in database.notice
     database.close()

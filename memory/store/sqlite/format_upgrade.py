@@ -13,6 +13,7 @@ from memory.store.packed_vectors import packed
 if TYPE_CHECKING:
     import apsw
 
+CONVERTIBLE = "1"
 _HALF = b"h"
 """Prefix of vectors that format 1 kept as 16-bit floats; without it they are 32-bit floats."""
 _NEW_EMBEDDER = "INSERT OR IGNORE INTO embedders (provider, model, fingerprint)"
@@ -20,17 +21,11 @@ _TABLES = ("chunks_vec", "chunks_vec_alt", "vectors_plain")
 
 
 class OtherFormat(Exception):
-    """Raised for a file of a format that cannot be converted."""
+    """Raised for a file whose tables are neither ours nor of a format that can be converted."""
 
 
-def convert(connection: apsw.Connection, found: str) -> None:
-    """Convert the file, whose new tables exist already. Runs inside a transaction.
-
-    Raises:
-        OtherFormat: a later version wrote it.
-    """
-    if found != "1":
-        raise OtherFormat(f"format {found}")
+def convert(connection: apsw.Connection) -> None:
+    """Convert the file, which is of the format ``CONVERTIBLE``, and whose new tables exist already. Runs inside a transaction."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     for role in ("live", "building"):
         _take_generation(connection, role, tables)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +17,7 @@ from msgspec import Struct
 from memory.errors import IndexBroken
 from memory.settings import VectorStoreSettings
 from memory.store.index import Features
-from memory.store.sqlite.format_upgrade import OtherFormat, convert, shrink
+from memory.store.sqlite.format_upgrade import CONVERTIBLE, OtherFormat, convert, shrink
 
 if TYPE_CHECKING:
     import apsw
@@ -168,7 +170,8 @@ class Database:
                 aside = set_aside(path, now).name
                 notice = f"The memory index was {reason}; it was renamed to {aside} and is being rebuilt from the notes."
             except (OSError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
-                raise IndexBroken(f"the memory index {path} cannot be opened: {error}", hint=f"ls -ld {path.parent}") from error
+                wrong = path if path.is_dir() else path.parent
+                raise IndexBroken(f"the memory index {path} cannot be opened: {error}", hint=f"ls -ld {wrong}") from error
         raise AssertionError("unreachable")
 
     @classmethod
@@ -183,15 +186,8 @@ class Database:
             drivers = detect_features(connection, settings, parts)
             database = cls(path, connection, drivers, notice)
             with database.writing():
-                connection.execute(_TABLES)
-                if drivers.keywords:
-                    connection.execute(_KEYWORD_TABLES)
-                found = database.one("SELECT value FROM meta WHERE key = 'format'")
-                if found is None:
-                    connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
-                elif found != str(FORMAT):
-                    convert(connection, found)
-            if found not in (None, str(FORMAT)):
+                converted = _lay_out(connection, keywords=drivers.keywords)
+            if converted:
                 shrink(connection)
         except BaseException:  # when interrupted, too: an open connection would lock the file
             connection.close()
@@ -264,6 +260,58 @@ def set_aside(path: Path, now: datetime) -> Path:
         if log.exists():
             log.rename(aside.with_name(aside.name + end))
     return aside
+
+
+def other_layout(connection: apsw.Connection, *, keywords: bool = True) -> str:
+    """Return in what the tables of an index differ from those that this version writes; "" if they do not, or are missing."""
+    tables = _TABLES + _KEYWORD_TABLES if keywords else _TABLES
+    ours = _our_columns(tables)
+    present = {name: _columns(connection, name) for name in ours}
+    if present["meta"] == ours["meta"]:
+        found = connection.execute("SELECT value FROM meta WHERE key = 'format'").get
+        if found not in (None, str(FORMAT)):
+            return "" if found == CONVERTIBLE else f"format {found}"
+    return next((f"other columns in {name}" for name in ours if present[name] and present[name] != ours[name]), "")
+
+
+def _lay_out(connection: apsw.Connection, *, keywords: bool) -> bool:
+    """Make the tables that are missing, or convert those of an earlier format; return whether it converted them.
+
+    Raises:
+        OtherFormat: the file has tables that are not laid out as ours.
+    """
+    import apsw
+
+    if other := other_layout(connection, keywords=keywords):
+        raise OtherFormat(other)
+    try:
+        connection.execute(_TABLES + _KEYWORD_TABLES if keywords else _TABLES)
+        found = connection.execute("SELECT value FROM meta WHERE key = 'format'").get
+        if found is None:
+            connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
+        elif found == CONVERTIBLE:
+            convert(connection)
+    except (apsw.SQLError, apsw.ConstraintError) as error:
+        raise OtherFormat(f"SQLite: {error}") from error
+    if found == CONVERTIBLE and (other := other_layout(connection, keywords=keywords)):
+        raise OtherFormat(other)
+    return bool(found == CONVERTIBLE)
+
+
+@functools.cache
+def _our_columns(tables: str) -> dict[str, set[str]]:
+    import apsw
+
+    empty = apsw.Connection(":memory:")
+    try:
+        empty.execute(tables)
+        return {name: _columns(empty, name) for name in re.findall(r"TABLE IF NOT EXISTS (\w+)", tables)}
+    finally:
+        empty.close()
+
+
+def _columns(connection: apsw.Connection, table: str) -> set[str]:
+    return {str(name) for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
 
 
 def _check(connection: apsw.Connection) -> None:
