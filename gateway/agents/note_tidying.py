@@ -25,7 +25,17 @@ from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import HomebodyError, NoModel, UsageError, unknown_agent
 from gateway.budget.budget_guard import Spender
 from memory.errors import MemoryTrouble
-from memory.notes.tidying import Proposal, ShownLine, Trusted, as_json, from_json, proposals_of, shown_lines
+from memory.notes.tidying import (
+    Proposal,
+    ShownLine,
+    Trusted,
+    as_json,
+    from_json,
+    listed_in,
+    notes_left_out,
+    proposals_of,
+    shown_lines,
+)
 from memory.protocol import Author
 from memory.workspace_memory import WorkspaceMemory
 
@@ -73,10 +83,12 @@ class NoteTidying:
             lines, left_out = await asyncio.to_thread(
                 shown_lines, memory.sources, _trusted(running.workspace.untrusted), most_chars=MOST_CHARS
             )
-            found = await self._asked(running, lines, limit_usd) if lines else []
+            found, refused = await self._asked(running, lines, limit_usd) if lines else ([], 0)
+            unread = await asyncio.to_thread(notes_left_out, memory.sources)
             dismissed = set(kept["dismissed"])
             proposals = [one for one in found if one.id not in dismissed][:_MOST]
             kept |= {"at": self._clock.now().isoformat(), "proposals": as_json(proposals), "notShown": left_out}
+            kept |= {"refused": refused, "unread": unread}
             await asyncio.to_thread(self._keep, agent, kept)
             return self._told(kept, asked=True)
 
@@ -116,7 +128,10 @@ class NoteTidying:
         await memory.sync(vectors=False)
         return {"id": name, "done": True, "reason": "", "versions": [version.name for version in versions]}
 
-    async def _asked(self, running: RunningAgent, lines: list[ShownLine], limit_usd: float | None) -> list[Proposal]:
+    async def _asked(
+        self, running: RunningAgent, lines: list[ShownLine], limit_usd: float | None
+    ) -> tuple[list[Proposal], int]:
+        """Return what the model proposes, and how many of its proposals are refused."""
         session, guard = f"agent:{running.id}:{SOURCE}", running.budget_guard
         try:
             model = await running.models.get(None, running.profile.settings, budget=None if guard is None else (guard, session))
@@ -139,7 +154,8 @@ class NoteTidying:
             async with guard.turn(session, session, spender):
                 answer = await _answer(model, request)
         try:
-            return proposals_of(answer, lines)
+            found = proposals_of(answer, lines)
+            return found, len(listed_in(answer)) - len(found)
         except MemoryTrouble as trouble:
             raise HomebodyError(str(trouble), hint=trouble.hint) from trouble
 
@@ -160,7 +176,7 @@ class NoteTidying:
             from_json(kept["proposals"])
         except (OSError, ValueError, KeyError, TypeError):
             kept = {}
-        return {"at": "", "proposals": [], "dismissed": [], "notShown": 0} | kept
+        return {"at": "", "proposals": [], "dismissed": [], "notShown": 0, "refused": 0, "unread": {}} | kept
 
     def _keep(self, agent: str, kept: dict[str, Any]) -> None:
         file = self._file(agent)
@@ -179,7 +195,8 @@ class NoteTidying:
             }
             for one in from_json(kept["proposals"])
         ]
-        return {"proposals": proposals, "at": kept["at"], "asked": asked, "notShown": kept["notShown"]}
+        facts = {name: kept[name] for name in ("at", "notShown", "refused", "unread")}
+        return {"proposals": proposals, "asked": asked, **facts}
 
 
 def _trusted(untrusted: UntrustedFiles) -> Trusted:

@@ -68,7 +68,9 @@ async def _tidy(invocation: Invocation, agent: str, limit: float, options: dict[
         results = await ask_or_open(invocation, "memory.tidyDecide", agent=agent, accept=accept, dismiss=dismiss)
     rest = f"{found['notShown']} notes were too many to be shown at once." if found["notShown"] else ""
     facts = {**found, "dismissed": dismiss, **results}
-    tell(facts, "\n".join(filter(None, [_told(proposals, results, dismiss, decides), rest])), as_json=as_json)
+    unread = [f"Left out: {path}: {why.removeprefix(f'{path} ')}." for path, why in found.get("unread", {}).items()]
+    told = [_told(proposals, results, dismiss, decides, refused=found.get("refused", 0)), *unread, rest]
+    tell(facts, "\n".join(filter(None, told)), as_json=as_json)
 
 
 def _decided(proposals: Sequence[dict[str, Any]], decides: str, *, quiet: bool) -> tuple[list[str], list[str]]:
@@ -92,7 +94,12 @@ def _decided(proposals: Sequence[dict[str, Any]], decides: str, *, quiet: bool) 
     return accept, dismiss
 
 
-def _told(proposals: Sequence[dict[str, Any]], results: dict[str, Any], dismiss: Sequence[str], decides: str) -> str:
+def _told(
+    proposals: Sequence[dict[str, Any]], results: dict[str, Any], dismiss: Sequence[str], decides: str, *, refused: int
+) -> str:
+    if not proposals and refused:
+        what = "The model's only proposal" if refused == 1 else f"All {refused} proposals of the model"
+        return f"{what} could not be used: not well formed, or about lines that were not shown."
     if not proposals:
         return "There is nothing to tidy."
     done = [one for one in results["results"] if one["done"]]

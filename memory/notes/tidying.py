@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from memory.errors import MemoryTrouble, MemoryUnreadable
-from memory.notes.note_reader import read_note
+from memory.notes.note_reader import NoteContent, read_note
 from memory.notes.sources import FOLDER, LONG_TERM, NoteSources, audience_of
 
 Trusted = Callable[[str, str], Collection[str]]
@@ -104,6 +104,50 @@ def shown_lines(sources: NoteSources, trusted: Trusted, *, most_chars: int) -> t
     return found, left_out
 
 
+def notes_left_out(sources: NoteSources) -> dict[str, str]:
+    """Return the owner's own notes of which no line can be shown, with the reason and what mends it."""
+    found: dict[str, str] = {}
+    for one in sources.walk():
+        if not _is_own(one.path):
+            continue
+        try:
+            if one.trouble:
+                found[one.path] = one.trouble
+            elif not _is_plain(read_note(sources, one.path)):
+                found[one.path] = "it is not plain UTF-8; save it as UTF-8 without a byte order mark"
+        except MemoryUnreadable as error:
+            found[one.path] = str(error)
+    return found
+
+
+def listed_in(answer: str) -> list[Any]:
+    """Return the elements of the list in a model's answer; of one that was cut off, those that came before.
+
+    Raises:
+        MemoryTrouble: there is no list in it.
+    """
+    start, end = answer.find("["), answer.rfind("]")
+    try:
+        raw = json.loads(answer[start : end + 1])
+    except ValueError as error:
+        whole = _before_the_cut(answer[start:]) if start >= 0 else []
+        if not whole:
+            raise MemoryTrouble("the model's answer is not a list of proposals", hint="homebody memory tidy --again") from error
+        return whole
+    return raw if isinstance(raw, list) else []
+
+
+def _before_the_cut(cut: str) -> list[Any]:
+    found, at, decoder = list[Any](), 1, json.JSONDecoder()
+    while (at := cut.find("{", at)) >= 0:
+        try:
+            one, at = decoder.raw_decode(cut, at)
+        except ValueError:
+            break
+        found.append(one)
+    return found
+
+
 def proposals_of(answer: str, shown: Iterable[ShownLine]) -> list[Proposal]:
     """Read a model's answer; what is not well formed, or concerns a line that was not shown, is left out.
 
@@ -111,14 +155,9 @@ def proposals_of(answer: str, shown: Iterable[ShownLine]) -> list[Proposal]:
         MemoryTrouble: there is no list in it.
     """
     known = {line.name: line for line in shown}
-    start, end = answer.find("["), answer.rfind("]")
-    try:
-        raw = json.loads(answer[start : end + 1])
-    except ValueError as error:
-        raise MemoryTrouble("the model's answer is not a list of proposals", hint="homebody memory tidy --again") from error
     made: dict[str, Proposal] = {}
     taken: set[str] = set()
-    for one in raw if isinstance(raw, list) else ():
+    for one in listed_in(answer):
         proposal = _proposal(one, known) if isinstance(one, dict) else None
         names = {edit.line.name for edit in proposal.edits if edit.line} if proposal else set()
         if proposal is not None and not names & taken:  # two changes of one line: the first stands
@@ -175,12 +214,17 @@ def _is_own(path: str) -> bool:
     return not audience_of(path) and (path in LONG_TERM or path.startswith(f"{FOLDER}/"))
 
 
+def _is_plain(content: NoteContent) -> bool:
+    """Whether a note's text would be written back byte for byte."""
+    return hashlib.sha256(content.text.encode("utf-8", "surrogatepass")).digest() == content.digest
+
+
 def _lines_of(sources: NoteSources, path: str, trusted: Trusted) -> list[ShownLine]:
     try:
         content = read_note(sources, path)
     except MemoryUnreadable:
         return []
-    if hashlib.sha256(content.text.encode("utf-8", "surrogatepass")).digest() != content.digest:
+    if not _is_plain(content):
         return []
     rows = [row.removesuffix("\r") for row in content.text.split("\n")]
     beside, own = [_EDGE, *rows, _EDGE], trusted(path, content.text)

@@ -13,7 +13,7 @@ from gateway.base.clock import ManualClock
 from memory.errors import MemoryTrouble
 from memory.notes.note_history import NoteHistory
 from memory.notes.sources import NoteSources
-from memory.notes.tidying import ShownLine, applied, as_json, from_json, proposals_of, shown_lines
+from memory.notes.tidying import ShownLine, applied, as_json, from_json, listed_in, notes_left_out, proposals_of, shown_lines
 from memory.notes.version_store import VersionStore
 from memory.protocol import Author
 from tests.properties import examples
@@ -74,6 +74,28 @@ def test_what_concerns_a_line_that_was_not_shown_or_is_not_well_formed_is_left_o
     tmp_path: Path, raw: dict[str, object]
 ) -> None:
     assert proposals_of(answer(raw), lines_of(laid(tmp_path))) == []
+
+
+def test_notes_of_which_nothing_can_be_shown_are_named_with_the_reason(tmp_path: Path) -> None:
+    sources = laid(tmp_path)
+    assert notes_left_out(sources) == {}
+    (tmp_path / "MEMORY.md").write_bytes(b"\xef\xbb\xbf- Alice drinks tea\n")
+    (tmp_path / "memory/latin.md").write_bytes("- K\xe4se".encode("latin-1"))
+    (tmp_path / "memory/linked.md").symlink_to(tmp_path / NOTE)
+    left_out = notes_left_out(sources)
+    assert set(left_out) == {"MEMORY.md", "memory/latin.md", "memory/linked.md"}
+    assert "save it as UTF-8 without a byte order mark" in left_out["MEMORY.md"]
+    assert "symbolic link" in left_out["memory/linked.md"]
+
+
+def test_of_an_answer_that_was_cut_off_the_whole_proposals_are_used(tmp_path: Path) -> None:
+    whole = answer(
+        {"kind": "stale", "lines": ["MEMORY.md:5"], "text": ""}, {"kind": "stale", "lines": ["MEMORY.md:3"], "text": ""}
+    )
+    cut = whole[: whole.rindex("MEMORY.md:3")]
+    assert len(listed_in(cut)) == 1
+    [proposal] = proposals_of(cut, lines_of(laid(tmp_path)))
+    assert proposal.diff() == "@@ MEMORY.md @@\n-- The dentist is on 3 January"
 
 
 def test_an_answer_without_a_list_is_told(tmp_path: Path) -> None:
