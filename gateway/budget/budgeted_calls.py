@@ -17,7 +17,7 @@ from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Model, Part, Request
 from agent.models.thinking import THINKING_TOKENS
 from gateway.budget.budget_guard import BudgetGuard
-from gateway.ledger.spending import Limit, Spent
+from gateway.ledger.spending import Reserved, Spent
 from memory.embedding.inputs import estimated_tokens
 from memory.embedding.protocol import Embedder
 from memory.errors import EmbeddingFailed
@@ -50,7 +50,7 @@ class BudgetMiddleware(ModelMiddleware):
             purpose=request.purpose,
         )
         if reserved.broken is not None or reserved.row is None:
-            yield _held(self.name, reserved.broken)
+            yield _held(self.name, reserved)
             return
         said, before, settled, began = 0, Spent(cost=0.0), False, self._guard.telemetry.monotonic()
         try:
@@ -92,6 +92,8 @@ USED_UP: Final = "Today's budget is used up"
 """How the failure of a call begins that a budget does not allow."""
 REFUSED: Final = "Today's budget allows no such call"
 """The same for the budget of a job, webhook or sub-agent, of which nothing may be used yet."""
+TAKEN: Final = "Today's budget has no room at this moment"
+"""The same where calls under way have reserved what is left, and may leave a part of it."""
 SESSION = "memory search"
 """The name under which embeddings are booked."""
 LOCAL = frozenset({"local", "fake"})
@@ -169,8 +171,13 @@ class BudgetEmbedder:
         await self.within.close()
 
 
-def _held(model: str, limit: Limit | None) -> AssistantMessage:
+def _held(model: str, reserved: Reserved) -> AssistantMessage:
     """The failure for a blocked call. Its hint suggests twice the limit, or a default if the limit is zero."""
+    limit = reserved.broken
+    if limit is not None and reserved.shares[limit.name] - reserved.held <= 1:
+        told = f"{TAKEN}: answers under way have reserved {reserved.held:.0%} of {limit.of or limit.name} until they end."
+        hint = "Send your message again in a minute."
+        return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))
     name = "the budget" if limit is None else limit.name
     used = "" if limit is None else f" (${limit.usd:.2f})" if limit.usd is not None else f" ({limit.tokens or 0:,} tokens)"
     more = (

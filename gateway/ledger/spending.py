@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, Protocol
@@ -103,11 +104,15 @@ class Limit(Struct, frozen=True, kw_only=True):
 
 
 class Reserved(Struct, frozen=True, kw_only=True):
-    """The result of a reservation: the call's row, or the limit it could exceed. ``shares`` of each limit are used with this call."""
+    """The result of a reservation: the call's row, or the limit it could exceed. ``shares`` of each limit are used with this call.
+
+    ``held``: the share of the broken limit that calls under way have reserved, and of which they may leave a part.
+    """
 
     row: int | None
     broken: Limit | None
     shares: dict[str, float]
+    held: float = 0.0
 
 
 class Spent(Struct, frozen=True, kw_only=True):
@@ -194,7 +199,7 @@ class SpendingPart:
         """Day and cost of the calls that were reserved here and not settled yet."""
 
     async def reserve(self, call: NewCall, limits: Sequence[Limit], *, force: bool = False) -> Reserved:
-        at, made = stamp(self._connection.now()), list[int]()
+        at, made, under_way = stamp(self._connection.now()), list[int](), list(self._reserved)
 
         def work(db: Database) -> Reserved:
             all_limits = [*limits, *(_of_subagents(db, call.session) if ":sub:" in call.session else ())]
@@ -205,7 +210,8 @@ class SpendingPart:
             shares = {limit.name: limit.share(*used[limit.same, limit.within]) for limit in all_limits}
             broken = next((limit for limit in all_limits if shares[limit.name] > 1 and (limit.of or not force)), None)
             if broken is not None:
-                return Reserved(row=None, broken=broken, shares=shares)
+                held = broken.share(*_used(db, call, broken, of=under_way)) - broken.share(call.tokens, call.usd)
+                return Reserved(row=None, broken=broken, shares=shares, held=held)
             values = (
                 *(call.day, at, call.agent, call.session, call.model),
                 *(int(call.background), call.tokens, call.usd),
@@ -382,14 +388,17 @@ def _top(db: Database, session: str) -> str:
     return str(found[0][3]) if found else session
 
 
-def _used(db: Database, call: NewCall, limit: Limit) -> tuple[int, float]:
-    """Return the tokens and USD that count for a limit if this call uses its most."""
+def _used(db: Database, call: NewCall, limit: Limit, *, of: Sequence[int] | None = None) -> tuple[int, float]:
+    """Return the tokens and USD that count for a limit if this call uses its most. With ``of``, only these unsettled rows count."""
     within = limit.within or (_top(db, call.session) if "session" in limit.same else "")
     same = "".join(f" AND {column} = ?" for column in limit.same if column != "session")
     values = (call.day, *(getattr(call, column) for column in limit.same if column != "session"))
     if within:
         same += f" AND (session = ? OR session IN ({_TREE}))"
         values = (*values, clean(within), clean(within))
+    if of is not None:
+        same += " AND settled = 0 AND id IN (SELECT value FROM json_each(?))"
+        values = (*values, json.dumps(of))
     query = f"SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0.0) FROM spending WHERE day = ?{same}"
     found: Any = db.execute(query, values).fetchone()
     return found[0] + call.tokens, found[1] + (call.usd or 0.0)

@@ -31,7 +31,7 @@ from gateway.approvals.approval_gate import LIFETIME
 from gateway.approvals.asking import Asking
 from gateway.approvals.record import public_name
 from gateway.base import errors
-from gateway.budget.budgeted_calls import REFUSED, USED_UP
+from gateway.budget.budgeted_calls import REFUSED, TAKEN, USED_UP
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Arrival, InboxRow, NewApproval, NewEvent, NewOutbound, Turn, TurnEnd, Unasked
 from gateway.ledger.unasked import APPROVAL
@@ -175,7 +175,7 @@ class TurnEndings:
         """Queue what is left of a reply, and end its turn. ``exit_code``: a program's that asked, where the result does not say it."""
         message, place = context.message, context.message.inbound.conversation
         channel = self._channel(place)
-        held = result is not None and result.failure == "billing" and (USED_UP in text or REFUSED in text)
+        held = result is not None and result.failure == "billing" and any(words in text for words in (USED_UP, REFUSED, TAKEN))
         came, asked = text, message.automation is None
         text = text if asked else _shown(message, state, text, held=held)
         greeting = await self.chunks(message, blocks.greeting) if blocks.greeting and text and not blocks.begun else []

@@ -22,6 +22,7 @@ from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
 from gateway.budget.budget_guard import NEW_DATES, BookingDay, BudgetGuard
 from gateway.budget.budgeted_calls import BudgetEmbedder, BudgetMiddleware, booked
+from gateway.ledger.spending import Spent
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.models.model_registry import ModelRegistry
 from gateway.settings.budget_settings import BudgetSettings
@@ -307,3 +308,22 @@ async def test_embeddings_of_a_provider_are_booked_and_held(tmp_path: Path) -> N
     )
     assert row.cost == pytest.approx(row.input * 0.02 / 1_000_000)
     assert within.sent == 3
+
+
+async def test_a_call_for_which_others_leave_no_room_is_told_that_they_are_under_way(tmp_path: Path) -> None:
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    budget = BudgetCase(ledger.spending, LISTED["claude-opus-5"], day={"tokens": 10_000})
+    guard = budget.budget_guard
+    first = await guard.reserve("other", "m", tokens=9_000, usd=None, background=False)
+    metered = BudgetMiddleware(ScriptedModel(), guard, "s")
+    _, answer = await hear(metered, ask(user(LONG), max_output=2000))
+    assert answer.failure is not None
+    assert "answers under way have reserved 90% of budgets.day.tokens" in answer.failure.message
+    assert "used up" not in answer.failure.message
+    assert first.row is not None
+    guard.settle(first.row, Spent(input=9_000))
+    await budget.settled()
+    _, answer = await hear(metered, ask(user(LONG), max_output=2000))
+    assert answer.failure is not None
+    assert "Today's budget is used up" in answer.failure.message
+    await ledger.close()
