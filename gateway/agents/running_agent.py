@@ -109,14 +109,7 @@ class RunningAgent:
         await self.store.refresh()
         record = self.store.get(key)
         if record is None:
-            record = SessionRecord(
-                session=self.conversations.begins(self._new_id()),
-                key=key,
-                started=now,
-                spoken=now,
-                address=address,
-                space=space,
-            )
+            record = SessionRecord(session=self._begun_id(), key=key, started=now, spoken=now, address=address, space=space)
             await self.store.put(record)
             return record
         if reason := self.due(record, now):
@@ -126,6 +119,10 @@ class RunningAgent:
         moved = address and address != record.address
         where = {"address": address, "elsewhere": conversations_elsewhere(record, address)} if moved else {}
         return self.store.note(key, spoken=now, space=space or record.space, **where)
+
+    def _begun_id(self) -> str:
+        """Return the id of a session that begins now."""
+        return self.conversations.begins(self._new_id())
 
     async def current_run(
         self, key: str, audience: Audience, *, name: str, fresh: bool, address: str = "", space: str = ""
@@ -149,7 +146,7 @@ class RunningAgent:
             self.conversations.forget(record.session)
         whose = "" if audience.kind == "owner" else f"{audience.kind}:{audience.key}"
         record = SessionRecord(
-            session=self.conversations.begins(self._new_id()),
+            session=self._begun_id(),
             key=key,
             started=now,
             spoken=now,
@@ -196,7 +193,7 @@ class RunningAgent:
         now = self._clock.now()
         notice = self._session_settings.rule(record.key, record.address).notice
         fresh = SessionRecord(
-            session=self.conversations.begins(self._new_id()),
+            session=self._begun_id(),
             key=record.key,
             started=now,
             spoken=now if reason == "command" else record.spoken,

@@ -154,7 +154,8 @@ def doubt_of(model: str, settings: Settings) -> str:
     return f"{model} is in no list of models here and is tried as it is (homebody models list)."
 
 
-def tool_warnings(names: Sequence[str]) -> list[str]:
-    """Return a warning about tools that are not known here, if there are any."""
-    unknown = unknown_tools(names)
-    return [f"No tool is called {', '.join(unknown)} (homebody tools list)."] if unknown else []
+def warnings_of(model: str | None, tools: Sequence[str], settings: Settings) -> list[str]:
+    """Return warnings about a model, if one is named, and about tools that are not known here. Raises as ``checked_model``."""
+    doubt, unknown = checked_model(model, settings) if model else "", unknown_tools(tools)
+    about_tools = f"No tool is called {', '.join(unknown)} (homebody tools list)." if unknown else ""
+    return [one for one in (doubt, about_tools) if one]

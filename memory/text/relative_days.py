@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -92,6 +93,12 @@ class Counted(Struct, frozen=True):
 
 def counted(question: str, today: date) -> list[Counted]:
     """Return the phrases by which a question counts days from ``today``, in order. None overlap."""
+    return list(_counted(question, today))
+
+
+@lru_cache(maxsize=16)
+def _counted(question: str, today: date) -> tuple[Counted, ...]:
+    """Find them once for all that a search asks of a question: there are some forty patterns."""
     found: list[Counted] = []
     plain = without_accents(question)
     for pattern, meaning in _RULES:
@@ -103,7 +110,7 @@ def counted(question: str, today: date) -> list[Counted]:
             first, last = meaning(match, today)
             season = match["season"].lower() if "season" in pattern.groupindex else ""
             found.append(Counted(match.start(), match.end(), first, last, season))
-    return sorted(found, key=lambda one: one.start)
+    return tuple(sorted(found, key=lambda one: one.start))
 
 
 def _is_french(question: str) -> bool:

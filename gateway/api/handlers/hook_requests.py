@@ -13,7 +13,7 @@ from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.hooks.credentials import hash_of, new_secret
-from gateway.hooks.definition import checked_agent, checked_model, checked_name, checked_rules, sample_of, tool_warnings
+from gateway.hooks.definition import checked_agent, checked_name, checked_rules, sample_of, warnings_of
 from gateway.hooks.receiver import HookReceiver
 from gateway.hooks.target import NOT_TO_OTHERS
 from gateway.ledger.hook_rows import LATEST, NOWHERE, Hook, HookCall, HookLedger, HookState
@@ -126,8 +126,7 @@ class HookHandlers:
 
     def _warnings(self, hook: Hook) -> dict[str, Any]:
         rules = hook.rules
-        doubt = checked_model(rules.model, self._settings()) if rules.model else ""
-        return {"warnings": [*([doubt] if doubt else []), *tool_warnings([*(rules.allow or ()), *rules.deny])]}
+        return {"warnings": warnings_of(rules.model, [*(rules.allow or ()), *rules.deny], self._settings())}
 
     async def _check_readers(self, hook: Hook) -> None:
         """Refuse the chat of a stranger, and the owner's main conversation where others would read its answers."""

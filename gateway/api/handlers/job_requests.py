@@ -10,7 +10,7 @@ from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
-from gateway.hooks.definition import checked_model, tool_warnings
+from gateway.hooks.definition import checked_model, warnings_of
 from gateway.jobs.job_checks import Obstacle
 from gateway.jobs.job_service import JobService
 from gateway.jobs.job_words import facts, job_lines, name_for, named, run_facts, run_lines, schedule_of, target
@@ -220,9 +220,7 @@ class JobHandlers:
         return facts(job, self._service.targets.zone(job.agent), self._clock.now())
 
     def _warnings(self, fields: Mapping[str, Any]) -> Sequence[str]:
-        model = fields.get("model")
-        doubt = checked_model(model, self._settings()) if model else ""
-        return [*([doubt] if doubt else []), *tool_warnings(fields.get("tools") or ())]
+        return warnings_of(fields.get("model"), fields.get("tools") or (), self._settings())
 
     def _answer(self, job: Job, warnings: Sequence[str] = ()) -> dict[str, Any]:
         zone = self._service.targets.zone(job.agent)
