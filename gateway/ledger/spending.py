@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, Protocol
@@ -11,7 +10,7 @@ from msgspec import Struct
 
 from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection, NameCache
-from gateway.ledger.values import clean, instant, listed, stamp
+from gateway.ledger.values import NUMBERS, clean, instant, listed, stamp
 
 _ALLOWED, _NOTED = "allowed:", "noted:"
 """Prefixes of rows in ``meta``: an allowance (its value is the turn that uses it), and something that happened today."""
@@ -397,8 +396,8 @@ def _used(db: Database, call: NewCall, limit: Limit, *, of: Sequence[int] | None
         same += f" AND (session = ? OR session IN ({_TREE}))"
         values = (*values, clean(within), clean(within))
     if of is not None:
-        same += " AND settled = 0 AND id IN (SELECT value FROM json_each(?))"
-        values = (*values, json.dumps(of))
+        same += f" AND settled = 0 AND id IN {NUMBERS}"
+        values = (*values, listed(of))
     query = f"SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0.0) FROM spending WHERE day = ?{same}"
     found: Any = db.execute(query, values).fetchone()
     return found[0] + call.tokens, found[1] + (call.usd or 0.0)
