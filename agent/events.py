@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from agent.messages import AssistantMessage, ToolCall, ToolMessage
+from agent.messages import AssistantMessage, ToolCall, ToolMessage, Usage
 
 
 class TextDelta(Struct, frozen=True):
@@ -25,11 +25,13 @@ class ThinkingDelta(Struct, frozen=True):
 class Restarted:
     """The streamed answer broke off and starts again: discard every delta since the last finished answer.
 
-    ``reason`` says briefly what happened; ``wait`` is the pause before the next try, in seconds.
+    ``reason`` says briefly what happened; ``wait`` is the pause before the next try, in seconds; ``usage`` is what the provider had
+    told of the try before.
     """
 
     reason: str
     wait: float = field(default=0.0, compare=False)
+    usage: Usage | None = field(default=None, compare=False)
 
 
 class Progress(Struct, frozen=True):

@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Final, Literal, cast
 
+from msgspec import structs
+
 from agent.events import Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, FailureKind, Text, Thinking, Usage
 from agent.models import token_estimate
@@ -60,13 +62,14 @@ class BudgetMiddleware(ModelMiddleware):
                     if isinstance(piece, AssistantMessage):
                         settled = True  # before it is handed on: who has the answer may never come back for more
                         paid = price if piece.model == self.name else self._price(piece.model)  # another may have stood in
-                        spent = added(before, booked(piece, sent=sent, said=said, price=paid))
+                        spent = added(before, booked(piece, sent=sent, said=said, most=most, window=self.window, price=paid))
                         self._guard.settle(reserved.row, spent)
                         self._measured(piece.model, began, spent, piece.failure.kind if piece.failure else None)
                     elif isinstance(piece, (TextDelta, ThinkingDelta)):
                         said += len(piece.text)
                     elif isinstance(piece, Restarted):  # the try that broke off is charged as well
-                        before, said = added(before, cut_off(sent=sent, said=said, price=price)), 0
+                        broken = cut_off(sent=sent, said=said, price=price, told=piece.usage, most=most, window=self.window)
+                        before, said = added(before, broken), 0
                     yield piece
         finally:
             if not settled:
@@ -204,11 +207,12 @@ _CHARGED: frozenset[FailureKind] = frozenset({"timeout", "refusal"})
 """Failures after the model was reached, so that the prompt may have been charged."""
 
 
-def booked(answer: AssistantMessage, *, sent: int, said: int, price: Price) -> Spent:
+def booked(answer: AssistantMessage, *, sent: int, said: int, price: Price, most: int = 0, window: int = 0) -> Spent:
     """Return the usage of a finished call.
 
-    ``sent``: our estimate of the prompt in tokens. ``said``: the number of streamed characters. A failure before the first
-    character used nothing, unless it was a time-out or a refusal.
+    ``sent``: our estimate of the prompt in tokens. ``said``: the number of streamed characters. ``most``: the longest answer that
+    was asked for. ``window``: that of the model (0: not known, like ``most``). A failure before the first character used nothing
+    where nothing was told of it, unless it was a time-out or a refusal.
     """
     usage = answer.usage
     if usage is None and answer.failure is not None and not said and answer.failure.kind not in _CHARGED:
@@ -216,18 +220,36 @@ def booked(answer: AssistantMessage, *, sent: int, said: int, price: Price) -> S
     words = [part.text for part in answer.content if isinstance(part, (Text, Thinking))]
     words += [call.raw or json.dumps(call.arguments, ensure_ascii=False, default=str) for call in answer.calls]
     ours = Usage(input=sent, output=max(sum(map(token_estimate.estimate, words)), said // CHARS_A_TOKEN))
-    believed = ours if usage is None else _plausible(usage, ours)
-    changed = usage is None or believed is not usage
+    return _judged(usage, ours, price, most=most, window=window)
+
+
+def cut_off(*, sent: int, said: int, price: Price, told: Usage | None = None, most: int = 0, window: int = 0) -> Spent:
+    """Return the usage of a call that broke off or was cancelled. ``told`` is what the provider had told of it until then."""
+    spent = _judged(told, Usage(input=sent, output=said // CHARS_A_TOKEN), price, most=most, window=window)
+    return structs.replace(spent, estimated=True)
+
+
+def _judged(usage: Usage | None, ours: Usage, price: Price, *, most: int, window: int) -> Spent:
+    """Return what is booked of what a provider tells: as it is, or with what cannot be true replaced by our estimate."""
     told = usage.cost if usage is not None and usage.cost is not None and 0 <= usage.cost < math.inf else None
-    reckoned = price.of_usage(believed)
-    cost = reckoned if told is None else max(told, reckoned) if changed else told
+    if usage is None:
+        return _spent(ours, price.of_usage(ours), estimated=True)
+    believed = _plausible(usage, ours, most=most, window=window)
+    changed = believed is not usage
+    cost = price.of_usage(believed)
+    if told is not None and not changed:
+        cost = told
+    elif told is not None and (usage.prompt > believed.prompt or usage.output > believed.output):
+        cost = min(max(told, cost), price.at_most(believed.prompt, believed.output))
+    elif told is not None:
+        cost = max(told, cost + (_surcharge(usage, told, price) if believed.cache_write == usage.cache_write else 0.0))
     return _spent(believed, cost, estimated=changed or (told is None and price.estimated))
 
 
-def cut_off(*, sent: int, said: int, price: Price) -> Spent:
-    """Return the usage of a call that was cancelled."""
-    usage = Usage(input=sent, output=said // CHARS_A_TOKEN)
-    return _spent(usage, price.of_usage(usage), estimated=True)
+def _surcharge(usage: Usage, told: float, price: Price) -> float:
+    """Return what of a cost is the price of keeping what was written into the cache for an hour, which figures do not say."""
+    plain = price.of_usage(usage)
+    return min(max(told - plain, 0.0), max(price.of_usage(usage, written_for_an_hour=usage.cache_write) - plain, 0.0))
 
 
 def added(one: Spent, other: Spent) -> Spent:
@@ -242,19 +264,22 @@ def added(one: Spent, other: Spent) -> Spent:
     )
 
 
-def _plausible(told: Usage, ours: Usage) -> Usage:
-    """Return the provider's usage, with implausible figures replaced by our estimate."""
-    figures = (told.input, told.output, told.cache_read, told.cache_write)
+def _plausible(told: Usage, ours: Usage, *, most: int, window: int) -> Usage:
+    """Return the provider's usage, with implausible figures replaced by our estimate, and an answer of more than ``most`` by that."""
+    negative = min(told.input, told.output, told.cache_read, told.cache_write) < 0
     short = told.prompt < PLAUSIBLE * ours.prompt
     silent = told.output < PLAUSIBLE * ours.output
-    if min(figures) >= 0 and not short and not silent:
+    large = bool(window) and told.prompt > max(window, ours.prompt / PLAUSIBLE)
+    longest = max(most, math.ceil(ours.output / PLAUSIBLE))
+    endless = bool(most) and told.output > longest
+    if not (negative or short or silent or large or endless):
         return told
-    cached = () if short or min(figures) < 0 else (told.cache_read, told.cache_write)
-    read, written = cached or (0, 0)
-    prompt = max(ours.prompt, 0) if short or min(figures) < 0 else told.prompt
+    wrong = short or negative or large
+    read, written = (0, 0) if wrong else (told.cache_read, told.cache_write)
+    prompt = max(ours.prompt, 0) if wrong else told.prompt
     return Usage(
         input=max(prompt - read - written, 0),
-        output=ours.output if silent else told.output,
+        output=ours.output if silent else min(told.output, longest) if endless else told.output,
         cache_read=read,
         cache_write=written,
     )

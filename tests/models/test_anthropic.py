@@ -313,3 +313,14 @@ async def test_a_server_that_lets_calls_go_without_thoughts_is_asked_for_none_an
     await model.close()
     wishes = ["thinking" in sent for sent in anthropic_peer.requests]
     assert wishes == [True, False, True, False, *[False] * 8]
+
+
+@pytest.mark.parametrize("how", ["cut", "error", "end", "garbage"])
+async def test_an_answer_that_breaks_off_keeps_what_was_told_of_its_prompt(
+    model: AnthropicModel, anthropic_peer: AnthropicPeer, how: str
+) -> None:
+    anthropic_peer.answer(Break("The plumber comes", how))
+    _, answer = await hear(model, ask(user("when?")))
+    assert answer.failure is not None
+    assert answer.usage is not None
+    assert answer.usage.prompt > 0

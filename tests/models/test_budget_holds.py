@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, Usage
 from agent.models.adapters.openai_chat import OpenAIChatModel
@@ -191,10 +192,50 @@ async def test_a_try_that_broke_off_is_booked_beside_the_one_that_did_not(tmp_pa
     assert row.output >= 300 + 1000
 
 
+async def test_what_the_provider_had_told_of_a_try_that_broke_off_is_booked(tmp_path: Path) -> None:
+    from agent.events import Restarted, TextDelta
+
+    told = Usage(input=10, output=1, cache_read=3500, cache_write=500)
+    done = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=structs.replace(told, output=300))
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    budget = BudgetCase(ledger.spending, LISTED["claude-opus-5"])
+    model = ScriptedModel(lambda _: [TextDelta("x" * 4000), Restarted("it broke off", usage=told), TextDelta("ok"), done])
+    await hear(BudgetMiddleware(model, budget.budget_guard, "s"), ask(user(LONG), max_output=2000))
+    await budget.settled()
+    (row,) = await ledger.spending.usage("2026-01-01")
+    await ledger.close()
+    assert (row.input, row.cache_read, row.cache_write, row.output) == (20, 7000, 1000, 1300)
+
+
 @pytest.mark.parametrize(("kind", "counts"), [("auth", False), ("network", False), ("rate_limit", False), ("timeout", True)])
 def test_a_failure_before_the_first_word_costs_nothing_unless_the_model_may_have_read_it(kind: Any, counts: bool) -> None:
     answer = AssistantMessage(content=(), model="m", stop="error", failure=Failure(kind=kind, message="no"))
     assert bool(booked(answer, sent=1000, said=0, price=ESTIMATE).cost) == counts
+
+
+def test_more_than_a_call_can_have_used_is_booked_by_what_it_can_and_marked() -> None:
+    price = LISTED["claude-opus-5"]
+    many = Usage(input=10**12, output=10**12)
+    for usage in (many, structs.replace(many, cost=price.of_usage(many))):
+        answer = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=usage)
+        spent = booked(answer, sent=4000, said=2, price=price, most=2000, window=200_000)
+        assert (spent.input, spent.output, spent.estimated) == (4000, 2000, True)
+        assert spent.cost is not None
+        assert price.of_usage(Usage(input=4000, output=2000)) <= spent.cost <= price.at_most(4000, 2000)
+    most = Usage(input=100_000, output=2000, cache_read=100_000, cost=0.7)
+    spent = booked(structs.replace(answer, usage=most), sent=150_000, said=2, price=price, most=2000, window=200_000)
+    assert (spent.input, spent.cache_read, spent.cost, spent.estimated) == (100_000, 100_000, 0.7, False)
+
+
+def test_an_hour_in_the_cache_is_paid_though_the_answer_is_estimated() -> None:
+    price = LISTED["claude-opus-5"]
+    written = Usage(input=10, output=1, cache_read=6000, cache_write=8000)
+    told = structs.replace(written, cost=price.of_usage(written, written_for_an_hour=6000))
+    answer = AssistantMessage(content=(Text(text=ANSWER),), model="m", stop="end", usage=told)
+    spent = booked(answer, sent=14_000, said=len(ANSWER), price=price, most=2000, window=200_000)
+    assert spent.estimated
+    assert spent.output > 1000
+    assert spent.cost == pytest.approx(price.of_usage(structs.replace(written, output=spent.output), written_for_an_hour=6000))
 
 
 class Sick:

@@ -130,13 +130,14 @@ class AnthropicModel:
             failed = failures.failed(error, model=self.name, label=self._label, begun=answer.begun)
             window = failed.failure.window if failed.failure else None
             self.window = min(self.window, window or self.window)
-            yield failed
+            yield replace(failed, usage=answer.used())
             return
         try:
             with failures.read():
                 whole = answer.finish()
         except failures.InvalidAnswer as error:
-            whole = failures.failed(error, model=self.name, label=self._label, begun=True)
+            failed = failures.failed(error, model=self.name, label=self._label, begun=True)
+            whole = replace(failed, usage=answer.used())
         if whole.failure is None:
             begins = bool(whole.content) and isinstance(whole.content[0], Thinking)
             self._depth.record_answer(level, thought=begins, called=bool(whole.calls))
@@ -300,13 +301,13 @@ class _Answer:
     def finish(self) -> AssistantMessage:
         """Return the whole answer, or the record of a failure when the stream ended too early, was refused or filled the window."""
         if self._stop is None:
-            return failures.cut(model=self._model, label=self._label, begun=self.begun)
+            return replace(failures.cut(model=self._model, label=self._label, begun=self.begun), usage=self.used())
         content = tuple(part for index in sorted(self._blocks) if (part := self._part(index)) is not None)
         calls = any(isinstance(part, ToolCall) for part in content)
         stop = _STOPS.get(self._stop, "end")
         if calls and stop == "end":
             stop = "tools"
-        return AssistantMessage(content=content, model=self._model, stop=stop, usage=self._used(), failure=self._failure(stop))
+        return AssistantMessage(content=content, model=self._model, stop=stop, usage=self.used(), failure=self._failure(stop))
 
     def _failure(self, stop: Stop) -> Failure | None:
         if stop == "overflow":
@@ -341,7 +342,8 @@ class _Answer:
                 )
         return None
 
-    def _used(self) -> Usage | None:
+    def used(self) -> Usage | None:
+        """Return what was told so far: the prompt when the answer begins, all of it at the end."""
         told = self._usage
         usage = Usage(
             input=_number(told, "input_tokens"),

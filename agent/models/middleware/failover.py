@@ -63,7 +63,7 @@ class FailoverMiddleware(ModelMiddleware):
             self._lay_to_rest(index, answer.failure)
             first = first or answer
             if call.shown:
-                yield Restarted(answer.failure.message)
+                yield Restarted(answer.failure.message, usage=answer.usage)
         assert first is not None
         yield first
 

@@ -68,7 +68,7 @@ class KeyRotationMiddleware(ModelMiddleware):
             log.warning("the key %s was rejected for %s: %s", key.label, self.name, answer.failure.message)
             await self._health.failed(key, self.name, answer.failure)
             if call.shown:
-                yield Restarted(answer.failure.message)
+                yield Restarted(answer.failure.message, usage=answer.usage)
         assert refusal is not None, "there is a key, or the model could not have been made"
         yield refusal
 

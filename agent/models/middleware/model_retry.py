@@ -81,7 +81,7 @@ class RetryMiddleware(ModelMiddleware):
                 return
             obeyed = obeyed or failure.retry_after is not None
             if shown:
-                yield Restarted(failure.message, wait)
+                yield Restarted(failure.message, wait, answer.usage)
             await self._clock.sleep(wait)
 
     def _wait(self, failure: Failure | None, attempt: int, *, obeyed: bool) -> float | None:
