@@ -25,8 +25,8 @@ class ThinkingDelta(Struct, frozen=True):
 class Restarted:
     """The streamed answer broke off and starts again: discard every delta since the last finished answer.
 
-    ``reason`` says briefly what happened; ``wait`` is the pause before the next try, in seconds; ``usage`` is what the provider had
-    told of the try before.
+    ``reason`` says briefly what happened; ``wait`` is the pause before the next try, in seconds. ``usage`` is what the provider told of
+    the try that ends with it.
     """
 
     reason: str

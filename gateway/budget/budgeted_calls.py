@@ -212,10 +212,10 @@ def booked(answer: AssistantMessage, *, sent: int, said: int, price: Price, most
 
     ``sent``: our estimate of the prompt in tokens. ``said``: the number of streamed characters. ``most``: the longest answer that
     was asked for. ``window``: that of the model (0: not known, like ``most``). A failure before the first character used nothing
-    where nothing was told of it, unless it was a time-out or a refusal.
+    where nothing was told of its prompt, unless it was a time-out or a refusal.
     """
     usage = answer.usage
-    if usage is None and answer.failure is not None and not said and answer.failure.kind not in _CHARGED:
+    if (usage is None or usage.prompt <= 0) and answer.failure is not None and not said and answer.failure.kind not in _CHARGED:
         return Spent(cost=0.0)
     words = [part.text for part in answer.content if isinstance(part, (Text, Thinking))]
     words += [call.raw or json.dumps(call.arguments, ensure_ascii=False, default=str) for call in answer.calls]

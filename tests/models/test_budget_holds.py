@@ -211,6 +211,44 @@ async def test_what_the_provider_had_told_of_a_try_that_broke_off_is_booked(tmp_
 def test_a_failure_before_the_first_word_costs_nothing_unless_the_model_may_have_read_it(kind: Any, counts: bool) -> None:
     answer = AssistantMessage(content=(), model="m", stop="error", failure=Failure(kind=kind, message="no"))
     assert bool(booked(answer, sent=1000, said=0, price=ESTIMATE).cost) == counts
+    nothing = structs.replace(answer, usage=Usage(input=0, output=1))
+    assert bool(booked(nothing, sent=1000, said=0, price=ESTIMATE).cost) == counts, "no prompt was told"
+    told = booked(structs.replace(answer, usage=Usage(input=900, output=1)), sent=1000, said=0, price=ESTIMATE)
+    assert (told.input, told.output) == (900, 1)
+
+
+async def test_each_try_is_booked_once_by_what_its_provider_told_also_where_none_said_a_word(tmp_path: Path) -> None:
+    from agent.models.catalog.provider_keys import Key
+    from agent.models.middleware.failover import FailoverMiddleware
+    from agent.models.middleware.key_health import KeyHealth
+    from agent.models.middleware.key_rotation import KeyRotationMiddleware
+    from agent.models.middleware.model_retry import RetryLimits, RetryMiddleware
+
+    def broken(prompt: int, kind: Any = "overloaded") -> AssistantMessage:
+        failure = Failure(kind=kind, message="no")
+        return AssistantMessage(content=(), model="m", stop="error", failure=failure, usage=Usage(input=prompt, output=1))
+
+    empty = AssistantMessage(content=(), model="m", stop="end", usage=Usage(input=4000, output=20))
+    done = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=5000, output=2))
+    clock = ManualClock(NOON)
+    keys = (Key("one", "settings", "k1"), Key("two", "settings", "k2"))
+    rejected = {"k1": ScriptedModel([broken(3000, "auth")]), "k2": ScriptedModel([broken(4000, "auth")])}
+    limits = RetryLimits(first_wait=0.0)
+    made: list[tuple[Model, int]] = [
+        (RetryMiddleware(ScriptedModel([empty, broken(3000), done]), clock=clock, random=Random(1), limits=limits), 12_000),
+        (RetryMiddleware(ScriptedModel([empty] * 3), clock=clock, random=Random(1), limits=limits), 12_000),
+        (FailoverMiddleware([ScriptedModel([broken(3000)]), ScriptedModel([broken(4000)])], clock=clock), 7000),
+        (FailoverMiddleware([ScriptedModel([broken(3000)]), ScriptedModel([done])], clock=clock), 8000),
+        (KeyRotationMiddleware(lambda: keys, lambda key: rejected[key.secret], KeyHealth(clock)), 7000),
+    ]
+    for number, (model, prompts) in enumerate(made):
+        ledger = await SqliteLedger.open(tmp_path / f"ledger{number}.sqlite", clock)
+        budget = BudgetCase(ledger.spending, LISTED["claude-opus-5"])
+        await hear(BudgetMiddleware(model, budget.budget_guard, "s"), ask(user(LONG), max_output=2000))
+        await budget.settled()
+        (row,) = await ledger.spending.usage("2026-01-01")
+        await ledger.close()
+        assert row.input == prompts, f"the case {number}"
 
 
 def test_more_than_a_call_can_have_used_is_booked_by_what_it_can_and_marked() -> None:

@@ -351,7 +351,7 @@ class _Answer:
             cache_read=_number(told, "cache_read_input_tokens"),
             cache_write=_number(told, "cache_creation_input_tokens"),
         )
-        if not usage.prompt and not usage.output:
+        if not usage.prompt and (not usage.output or self._stop is None):  # some servers begin with figures that say nothing
             return None
         if self._price is None:
             return usage

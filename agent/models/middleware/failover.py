@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.events import FailedOver, Restarted
 from agent.messages import AssistantMessage, Failure, FailureKind
@@ -61,9 +62,9 @@ class FailoverMiddleware(ModelMiddleware):
                 yield answer
                 return
             self._lay_to_rest(index, answer.failure)
-            first = first or answer
-            if call.shown:
+            if call.shown or answer.usage is not None:
                 yield Restarted(answer.failure.message, usage=answer.usage)
+            first = first or replace(answer, usage=None)  # what it used was told of just now
         assert first is not None
         yield first
 

@@ -67,8 +67,9 @@ class KeyRotationMiddleware(ModelMiddleware):
                 break
             log.warning("the key %s was rejected for %s: %s", key.label, self.name, answer.failure.message)
             await self._health.failed(key, self.name, answer.failure)
-            if call.shown:
+            if call.shown or answer.usage is not None:
                 yield Restarted(answer.failure.message, usage=answer.usage)
+                refusal = replace(answer, usage=None)
         assert refusal is not None, "there is a key, or the model could not have been made"
         yield refusal
 

@@ -14,6 +14,7 @@ from contextlib import aclosing
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.characters import is_blank
 from agent.events import FailedOver, Progress, ReplyNote, Restarted
@@ -80,7 +81,7 @@ class RetryMiddleware(ModelMiddleware):
                 yield answer
                 return
             obeyed = obeyed or failure.retry_after is not None
-            if shown:
+            if shown or answer.usage is not None:
                 yield Restarted(failure.message, wait, answer.usage)
             await self._clock.sleep(wait)
 
@@ -128,7 +129,7 @@ def _with_empty_as_failure(answer: AssistantMessage, request: Request) -> Assist
         message=f"{answer.model} gave an empty answer.",
         hint="Say it again, or choose another model with /model.",
     )
-    return answer_with(failure, model=answer.model)
+    return replace(answer_with(failure, model=answer.model), usage=answer.usage)
 
 
 async def _read(parts: AsyncIterator[Part], pace: _Pace, arrived: asyncio.Queue[Part | None]) -> None:
