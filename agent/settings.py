@@ -293,7 +293,9 @@ class CostSettings(Section):
     cache_read: float | None = Field(default=None, ge=0)
     """Dollars for a million input tokens read from the provider's cache; as `input` when not set."""
     cache_write: float | None = Field(default=None, ge=0)
-    """Dollars for a million input tokens written to the provider's cache; as `input` when not set."""
+    """Dollars for a million input tokens written to the provider's cache. As `input` when not set; by Anthropic's API, 1.25 times that."""
+    cache_write_1h: float | None = Field(default=None, ge=0, alias="cacheWrite1h")
+    """The same of what is kept for an hour; when not set, as `cacheWrite`, by Anthropic's API 1.6 times that."""
 
 
 class ModelSettings(Section):

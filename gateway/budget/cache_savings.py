@@ -1,8 +1,9 @@
 """What keeping prompts in the provider's cache for an hour would have cost or saved: an estimate from the calls that were recorded.
 
 A call within an hour and after more than five minutes of the one before it in its session, which read little from the cache, would have
-read what the two have in common. In return every write costs more. Calls of models whose prices name no price of an hour's keeping are
-left out: there such a cache cannot be had, or is kept without being asked for.
+read what the two have in common. In return every write costs more. What was written for an hour already, as the cost of a call tells,
+is not counted among that: of it is told what the hour cost and what it brought. Calls of models whose prices name no price of an hour's
+keeping are left out: there such a cache cannot be had, or is kept without being asked for.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+from agent.messages import Usage
 from agent.models.catalog.prices import MILLION, Price
 from gateway.ledger.spending import RecordedCall
 
@@ -19,62 +21,76 @@ SHORT: Final = timedelta(minutes=5)
 LONG: Final = timedelta(hours=1)
 READ_SHARE: Final = 0.5
 """Share of the former prompt from which on a call counts as having read it from the cache."""
+NOISE: Final = 0.1
+"""Difference of a call's cost from that of either keeping, as a share of what lies between them, that is rounding or an older price."""
 
 
 @dataclass(slots=True)
 class _Sum:
     calls: int = 0
-    written: int = 0
     missed_calls: int = 0
     missed: int = 0
     saved: float = 0.0
     dearer: float = 0.0
     kept_longer: int = 0
+    written_for_an_hour: int = 0
+    hour_cost: float = 0.0
+    hour_saved: float = 0.0
 
 
 def cache_savings(calls: Sequence[RecordedCall], price: Callable[[str], Price]) -> dict[str, Any]:
     """Return the estimate by model, as JSON values. ``calls`` are in the order in which they were made.
 
     ``saved`` and ``dearer`` are in USD, ``net`` is what is left of them. ``keptLonger`` counts calls that read the cache after more than
-    five minutes: there an hour's keeping was in force already.
+    five minutes. ``writtenForAnHour`` is in tokens: writing them cost ``hourCost`` more than for five minutes, and reading them after
+    more than that ``hourSaved`` less than writing them anew; ``hourNet`` is what the hour has saved so far.
     """
     sums: dict[str, _Sum] = {}
-    before: dict[tuple[str, str], RecordedCall] = {}
+    before: dict[tuple[str, str], tuple[RecordedCall, bool]] = {}
     for call in calls:
-        former = before.get((call.session, call.model))
-        before[call.session, call.model] = call
         known = price(call.model)
         if known.cache_write_1h is None or known.estimated:
             continue
-        _add(sums.setdefault(call.model, _Sum()), call, former, known)
+        former = before.get((call.session, call.model))
+        hours = _share_for_an_hour(call, known)
+        kept = hours > 0 if call.cache_write else former is not None and former[1]
+        before[call.session, call.model] = call, kept
+        _add(sums.setdefault(call.model, _Sum()), call, former, known, hours)
     models = [_savings_json(model, found) for model, found in sorted(sums.items())]
-    return {
-        "models": models,
-        "saved": sum(one["saved"] for one in models),
-        "dearer": sum(one["dearer"] for one in models),
-        "net": sum(one["net"] for one in models),
-        "estimate": True,
-    }
+    totals = {name: sum(one[name] for one in models) for name in ("saved", "dearer", "net", "hourNet")}
+    return {"models": models, **totals, "estimate": True}
 
 
-def _add(total: _Sum, call: RecordedCall, former: RecordedCall | None, price: Price) -> None:
+def _add(total: _Sum, call: RecordedCall, former: tuple[RecordedCall, bool] | None, price: Price, hours: float) -> None:
     write, hour = price.cache_write or price.input, price.cache_write_1h or price.input
     read = price.input if price.cache_read is None else price.cache_read
     total.calls += 1
     common = 0
-    if former is not None and SHORT < call.at - former.at <= LONG:
-        most = min(_prompt(former), _prompt(call))
+    if former is not None and SHORT < call.at - former[0].at <= LONG:
+        most, kept = min(_prompt(former[0]), _prompt(call)), former[1]
         if call.cache_read >= READ_SHARE * most:
             total.kept_longer += 1
-        else:
+            total.hour_saved += min(call.cache_read, most) * (write - read) / MILLION if kept else 0.0
+        elif not kept:  # a prompt that was kept for an hour was missed for another reason
             common = max(0, most - call.cache_read)
             total.missed_calls += 1
             total.missed += common
             written = min(common, call.cache_write)
             total.saved += (written * (write - read) + (common - written) * (price.input - read)) / MILLION
     still_written = max(0, call.cache_write - common)
-    total.written += still_written
-    total.dearer += still_written * (hour - write) / MILLION
+    total.dearer += still_written * (1 - hours) * (hour - write) / MILLION
+    total.written_for_an_hour += round(call.cache_write * hours)
+    total.hour_cost += call.cache_write * hours * (hour - write) / MILLION
+
+
+def _share_for_an_hour(call: RecordedCall, price: Price) -> float:
+    """Return the share of what a call wrote that was written for an hour, as its cost tells."""
+    if not call.cache_write or call.cost is None:
+        return 0.0
+    usage = Usage(input=call.input, output=call.output, cache_read=call.cache_read, cache_write=call.cache_write)
+    least, most = price.of_usage(usage), price.of_usage(usage, written_for_an_hour=call.cache_write)
+    share = (call.cost - least) / (most - least) if most > least else 0.0
+    return 0.0 if share < NOISE else 1.0 if share > 1 - NOISE else share
 
 
 def _prompt(call: RecordedCall) -> int:
@@ -91,4 +107,8 @@ def _savings_json(model: str, found: _Sum) -> dict[str, Any]:
         "saved": found.saved,
         "dearer": found.dearer,
         "net": found.saved - found.dearer,
+        "writtenForAnHour": found.written_for_an_hour,
+        "hourCost": found.hour_cost,
+        "hourSaved": found.hour_saved,
+        "hourNet": found.hour_saved - found.hour_cost,
     }

@@ -55,16 +55,16 @@ def usage_table(found: dict[str, Any], by: UsageBy = "model") -> str:
             f"| {row['day']} | {row['agent']} | {row[by] or OUTSIDE} | {row['calls']} | {sent:,} | {row['output']:,} "
             f"| {row['cacheHit']:.0%} | {cost} |"
         )
-    lines += [
-        "",
-        f"Total: ${found['total']['cost']:.2f} in {found['total']['calls']} calls; prices as of {found['pricesAsOf']}.",
-    ]
-    if estimated := found["total"]["estimated"]:
+    total = found["total"]
+    sign = "≥ " if total["unpriced"] else "~ " if total["estimated"] else ""
+    calls = "1 call" if total["calls"] == 1 else f"{total['calls']} calls"
+    lines += ["", f"Total: {sign}${total['cost']:.2f} in {calls}; prices as of {found['pricesAsOf']}."]
+    if estimated := total["estimated"]:
         lines.append(
-            f"~: for {estimated} calls the provider reported no usable figures or no price is known, so a high "
+            f"~: for {estimated} of them the provider reported no usable figures or no price is known, so a high "
             "estimate is used. Set prices with models.providers.NAME.models[].cost or models.pricesFile."
         )
-    if unpriced := found["total"]["unpriced"]:
+    if unpriced := total["unpriced"]:
         lines.append(f"{unpriced} calls by an earlier version have no cost, because the price of their model was unknown.")
     return "\n".join(lines)
 

@@ -162,7 +162,7 @@ class SpentOn(Struct, frozen=True, kw_only=True):
 
 
 class RecordedCall(Struct, frozen=True, kw_only=True):
-    """One call that was booked with the provider's figures."""
+    """One call that was booked with the provider's figures. ``cost`` is in USD, and None in those of an earlier version."""
 
     at: datetime
     session: str
@@ -171,6 +171,7 @@ class RecordedCall(Struct, frozen=True, kw_only=True):
     output: int
     cache_read: int
     cache_write: int
+    cost: float | None = None
 
 
 UsageBy = Literal["model", "origin", "source"]
@@ -331,15 +332,22 @@ class SpendingPart:
 
     async def calls_since(self, day: str, *, limit: int = 50_000) -> list[RecordedCall]:
         query = (
-            "SELECT at, session, model, input, output, cache_read, cache_write FROM spending WHERE day >= ? AND settled = 1 "
+            "SELECT at, session, model, input, output, cache_read, cache_write, cost FROM spending WHERE day >= ? AND settled = 1 "
             "AND input + cache_read + cache_write > 0 ORDER BY id DESC LIMIT ?"
         )
         found: list[Any] = await self._connection.run(lambda db: db.execute(query, (day, limit)).fetchall())
         return [
             RecordedCall(
-                at=instant(at), session=session, model=model, input=sent, output=output, cache_read=read, cache_write=written
+                at=instant(at),
+                session=session,
+                model=model,
+                input=sent,
+                output=output,
+                cache_read=read,
+                cache_write=written,
+                cost=cost,
             )
-            for at, session, model, sent, output, read, written in reversed(found)
+            for at, session, model, sent, output, read, written, cost in reversed(found)
         ]
 
     async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:

@@ -105,9 +105,29 @@ async def test_cached_tokens_are_taken_out_of_the_input(compatible_peer: Compati
         ),
         (
             {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 400}},
-            Usage(input=0, output=2, cache_read=9),
+            Usage(input=9, output=2),
         ),
         ({"prompt_tokens": 9, "completion_tokens": 2, "cost": 0.25}, Usage(input=9, output=2, cost=0.25)),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 2,
+                "cost": 0.25,
+                "is_byok": True,
+                "cost_details": {"upstream_inference_cost": 5.0},
+            },
+            Usage(input=9, output=2, cost=5.25),
+        ),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 2,
+                "cost": 0.25,
+                "is_byok": False,
+                "cost_details": {"upstream_inference_cost": 0.2},
+            },
+            Usage(input=9, output=2, cost=0.25),
+        ),
     ],
 )
 async def test_usage_in_every_dialect(

@@ -10,8 +10,9 @@ import pytest
 from agent.errors import InvalidPriceFile
 from agent.messages import Usage
 from agent.models.catalog.known_models import MODELS, PROVIDERS, facts_of
-from agent.models.catalog.model_selection import ALIASES
-from agent.models.catalog.prices import AS_OF, ESTIMATE, FREE, LISTED, PriceList, is_own, read_prices
+from agent.models.catalog.model_selection import ALIASES, find
+from agent.models.catalog.prices import AS_OF, ESTIMATE, FREE, LISTED, Price, PriceList, is_own, read_prices
+from agent.settings import ModelsSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +81,23 @@ def test_a_long_prompt_costs_more_where_its_provider_says_so() -> None:
 
 def test_cached_tokens_cost_what_input_does_where_nobody_says_less() -> None:
     assert ESTIMATE.of_usage(Usage(cache_read=1_000_000, cache_write=1_000_000)) == 2 * ESTIMATE.input
+
+
+def test_an_hours_write_costs_what_anthropic_takes_for_it_where_the_owner_gives_no_price() -> None:
+    def price(cost: dict[str, float], api: str) -> Price:
+        provider = {"api": api, "baseUrl": "http://192.0.2.1", "apiKey": "k", "models": [{"id": "m", "cost": cost}]}
+        found = find("own/m", ModelsSettings.model_validate({"providers": {"own": provider}}), {})
+        assert found is not None
+        assert found.facts.price is not None
+        return found.facts.price
+
+    written = Usage(input=100, output=10, cache_write=3000)
+    cost = {"input": 3.0, "output": 15.0, "cacheRead": 0.3, "cacheWrite": 3.75}
+    assert price(cost, "anthropic-messages").of_usage(written, written_for_an_hour=3000) == pytest.approx(0.01845)
+    assert price({"input": 3.0, "output": 15.0}, "anthropic-messages").of_usage(written) == pytest.approx(0.0117)
+    told = price(cost | {"cacheWrite1h": 5.0}, "anthropic-messages").of_usage(written, written_for_an_hour=3000)
+    assert told == pytest.approx(0.01545)
+    assert price(cost, "openai-completions").cache_write_1h is None
 
 
 def test_a_file_of_our_own_form_speaks_first(tmp_path: Path) -> None:

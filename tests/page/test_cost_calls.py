@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from agent.messages import Usage
 from agent.models.catalog.prices import Price
 from gateway.base.errors import UsageError
 from gateway.budget.cache_savings import cache_savings
@@ -38,8 +39,13 @@ async def call(house: Gateway, name: str, /, **arguments: Any) -> dict[str, Any]
     return found
 
 
-def made(minutes: float, *, read: int = 0, written: int = 0, plain: int = 0, session: str = "s") -> RecordedCall:
+def made(
+    minutes: float, *, read: int = 0, written: int = 0, plain: int = 0, session: str = "s", hours: int = 0
+) -> RecordedCall:
+    """A call as it is recorded; with ``hours`` all that it wrote was written for an hour."""
+    usage = Usage(input=plain, output=10, cache_read=read, cache_write=written)
     return RecordedCall(
+        cost=CLAUDE.of_usage(usage, written_for_an_hour=written * hours),
         at=NOON + timedelta(minutes=minutes),
         session=session,
         model="m",
@@ -136,7 +142,8 @@ async def test_usage_says_what_a_cache_of_an_hour_would_have_changed(street: Cal
 
 @pytest.mark.parametrize(("net", "said"), [(1.1, "−$1.10 in the last 7 days"), (-0.3, "+$0.30 in the last 7 days")])
 def test_a_saving_has_a_minus_and_a_loss_a_plus(net: float, said: str) -> None:
-    assert said in hour_cache_line({"models": [{"missedCalls": 1, "dearer": 0.1}], "net": net}, 7)
+    missed = {"missedCalls": 1, "dearer": 0.1, "writtenForAnHour": 0}
+    assert said in hour_cache_line({"models": [missed], "net": net}, 7)
     assert hour_cache_line({"models": [], "net": 0}, 7) == ""
 
 
@@ -178,6 +185,38 @@ def test_what_was_read_after_a_pause_was_kept_already_and_other_prices_are_left_
     assert (model["keptLonger"], model["missedCalls"]) == (1, 0)
     assert cache_savings(calls, lambda _: GPT)["models"] == []
     assert "No model" in savings_lines({"since": "2026-03-01", "retention": "5m", "models": []})[0]
+
+
+def test_what_is_kept_for_an_hour_already_is_not_charged_again_but_told_with_what_it_brought() -> None:
+    calls = [
+        made(0, written=100_000, hours=1),
+        made(10, read=100_000, written=1_000, hours=1),
+        made(75, written=50_000, hours=1),
+    ]
+    found = cache_savings(calls, lambda _: CLAUDE)
+    (model,) = found["models"]
+    assert (model["missedCalls"], model["saved"], model["dearer"]) == (0, 0, 0)
+    assert (model["writtenForAnHour"], model["hourCost"]) == (151_000, pytest.approx(151_000 * (4 - 2.5) / 1e6))
+    assert model["hourSaved"] == pytest.approx(100_000 * (2.5 - 0.2) / 1e6)
+    assert hour_cache_line(found, 7).startswith("\n\nThe one-hour cache that you have: −$0.00 in the last 7 days")
+    assert "151,000 tokens were written for an hour already: $0.23 more" in "\n".join(
+        savings_lines({"since": "2026-03-01", "retention": "auto", **found})
+    )
+
+
+def test_a_prompt_that_an_hours_cache_did_not_hold_was_missed_for_another_reason() -> None:
+    calls = [made(0, written=100_000, hours=1), made(10, written=100_000, hours=1)]
+    assert cache_savings(calls, lambda _: CLAUDE)["saved"] == 0
+
+
+@given(st.lists(st.tuples(st.floats(0, 90), st.integers(0, 200_000), st.integers(0, 200_000)), max_size=20))
+def test_whoever_has_the_hour_is_told_of_no_other_gain_or_cost(drawn: list[tuple[float, int, int]]) -> None:
+    at, calls = 0.0, []
+    for gap, read, written in drawn:
+        at += gap
+        calls.append(made(at, read=read, written=written + 1, hours=1))
+    found = cache_savings(calls, lambda _: CLAUDE)
+    assert (found["saved"], found["dearer"]) == (0, pytest.approx(0))
 
 
 amounts = st.integers(0, 200_000)

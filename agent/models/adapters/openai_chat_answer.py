@@ -131,10 +131,14 @@ class ChatAnswer:
             return None
         details = field_of(told, "prompt_tokens_details")
         read = _number(details, "cached_tokens") or _number(told, "prompt_cache_hit_tokens")
-        read = min(read, prompt)
+        read = read if read <= prompt else 0  # what was not shown cannot have been read: the figure is wrong
         written = min(_number(details, "cache_write_tokens"), prompt - read)
         usage = Usage(input=prompt - read - written, output=output, cache_read=read, cache_write=written)
         charged = _dollars(field_of(told, "cost"))
+        if (
+            charged is not None and field_of(told, "is_byok") is True
+        ):  # OpenRouter with an own key: its fee, and the maker's bill
+            charged += _dollars(field_of(field_of(told, "cost_details"), "upstream_inference_cost")) or 0.0
         if charged is not None and (self._charges or self._price is None):
             return replace(usage, cost=charged)
         return usage if self._price is None else replace(usage, cost=self._price.of_usage(usage))

@@ -154,7 +154,8 @@ class _Answer:
         if not shown and not output:
             return None
         details = field_of(told, "input_tokens_details")
-        read = min(_number(details, "cached_tokens"), shown)
+        read = _number(details, "cached_tokens")
+        read = read if read <= shown else 0  # what was not shown cannot have been read: the figure is wrong
         written = min(_number(details, "cache_write_tokens"), shown - read)
         usage = Usage(input=shown - read - written, output=output, cache_read=read, cache_write=written)
         return usage if self._price is None else replace(usage, cost=self._price.of_usage(usage))

@@ -200,13 +200,16 @@ def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str
     described = next((item for item in own.models if item.id == model), None)
     address = _address(provider, own, known, env)
     rule = own.prompt_cache_retention if takes_cache_rule(model) else None
+    api = _api(provider, own, known, address)
+    facts = facts_of(provider, model).with_settings(described)
+    price = facts.price.with_anthropic_writes() if facts.price and api == "anthropic-messages" else facts.price
     return ResolvedModel(
         provider=provider,
         model=model,
         label=known.label if known else provider,
-        api=_api(provider, own, known, address),
+        api=api,
         base_url=address,
-        facts=replace(facts_of(provider, model).with_settings(described), cache_rule=rule),
+        facts=replace(facts, price=price, cache_rule=rule),
         keys=keys_of(provider, settings, env, key_source) or (_missing(provider, model, own, known),),
         headers={name: value.get_secret_value() for name, value in own.headers.items()},
     )

@@ -57,7 +57,20 @@ class Price(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, cost: CostSettings) -> Price:
         """Take over what the owner's settings say."""
-        return cls(input=cost.input, output=cost.output, cache_read=cost.cache_read, cache_write=cost.cache_write)
+        return cls(
+            input=cost.input,
+            output=cost.output,
+            cache_read=cost.cache_read,
+            cache_write=cost.cache_write,
+            cache_write_1h=cost.cache_write_1h,
+        )
+
+    def with_anthropic_writes(self) -> Price:
+        """Fill in what writing to the cache costs where nothing is said: Anthropic's usual shares of the input price."""
+        _read, write, hour = _C1
+        written = self.input * write if self.cache_write is None else self.cache_write
+        for_an_hour = written * hour / write if self.cache_write_1h is None else self.cache_write_1h
+        return replace(self, cache_write=written, cache_write_1h=for_an_hour)
 
     def at_most(self, sent: int, answered: int) -> float:
         """Return the most that a call can cost: nothing of ``sent`` tokens in a cache, and all of them written to it at the dearest."""
@@ -289,7 +302,7 @@ def _read(listed: dict[Any, Any], names: dict[str, str], times: float, as_of: st
         figures = {ours: _figure(row.get(theirs), times) for ours, theirs in names.items()}
         sent, said = figures["input"], figures["output"]
         if sent is not None and (said is not None or times == 1.0):
-            found[str(model)] = Price(
+            price = Price(
                 input=sent,
                 output=said or 0.0,
                 cache_read=figures["cache_read"],
@@ -297,6 +310,8 @@ def _read(listed: dict[Any, Any], names: dict[str, str], times: float, as_of: st
                 cache_write_1h=figures["cache_write_1h"],
                 as_of=as_of,
             )
+            is_claude = str(model).rpartition("/")[2].startswith("claude-")
+            found[str(model)] = price.with_anthropic_writes() if is_claude else price
     return found
 
 
