@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
@@ -44,6 +43,8 @@ def random_mark() -> str:
 
 def source(kind: str, name: str) -> str:
     """Return the name of a source: one short word, whatever the ``name`` that others chose."""
+    import unicodedata
+
     plain = _UNFIT.sub("_", unicodedata.normalize("NFKC", name)).strip("_") or "unknown"
     return f"{kind}:{plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1] + '…'}"
 

@@ -25,12 +25,12 @@ from memory.search.query_embedder import TIMEOUT_SECONDS, QueryEmbedder
 from memory.settings import MemorySettings
 from memory.store.index import Index
 from memory.store.index_handle import IndexEngine, IndexHandle
-from memory.store.index_status import IndexStatus, read_status
 from memory.store.sqlite.index_database import AllowedFeatures
 from memory.store.sqlite.index_file import IndexFile
 
 if TYPE_CHECKING:  # loaded with the first search
     from memory.search.retrieval import Query, Retrieval
+    from memory.store.index_status import IndexStatus
 
 _MOST_NAMED = 3
 
@@ -263,6 +263,8 @@ class WorkspaceMemory:
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
         """Return the state of the index, compared with the files. ``deep`` also asks the embedder for a vector."""
+        from memory.store.index_status import read_status
+
         found = await asyncio.to_thread(self.sources.walk)
         embedder = self.embedder
         who = identity_of(embedder) if embedder else None

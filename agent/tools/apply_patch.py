@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,11 +13,12 @@ from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.change_details import difference, not_fitting
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.os_errors import no_such_file
-from agent.tools.patch import FileChange, parsed, patched
 from agent.tools.protocol import Act, Outcome, ToolContext
+
+if TYPE_CHECKING:
+    from agent.tools.patch import FileChange
 
 
 class PatchArguments(Arguments):
@@ -60,6 +61,8 @@ class ApplyPatch(CheckedTool[PatchArguments]):
 
     async def act(self, arguments: PatchArguments, context: ToolContext) -> Outcome:
         """Work it out, apply it, tell the memory."""
+        from agent.tools.patch import parsed
+
         if "\0" in arguments.patch:
             return failed("patch: has a NUL character, which is not text")
         for change in parsed(arguments.patch):
@@ -73,6 +76,8 @@ class ApplyPatch(CheckedTool[PatchArguments]):
 
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
         """Return the act where one of the files is one that conversations are given, or that others may read."""
+        from agent.tools.patch import parsed
+
         given = self.checked(arguments)
         if given is None:
             return None
@@ -84,6 +89,8 @@ class ApplyPatch(CheckedTool[PatchArguments]):
         return self._access.standing(paths, context, lambda: self._details(given.patch, changes, context))
 
     def _details(self, patch: str, changes: list[FileChange], context: ToolContext) -> str:
+        from agent.tools.change_details import difference, not_fitting
+
         approved = replace(context, approved=True)  # whether the files were read does not matter for what would be written
         try:
             steps = [step for change in changes for step in self._steps(change, approved)]
@@ -92,6 +99,8 @@ class ApplyPatch(CheckedTool[PatchArguments]):
         return "\n".join(difference(step.path, step.before, step.after) for step in steps)
 
     def _apply(self, patch: str, context: ToolContext) -> list[_Step]:
+        from agent.tools.patch import parsed
+
         steps = [step for change in parsed(patch) for step in self._steps(change, context)]
         paths = [step.path for step in steps]
         twice = next((path for path in paths if paths.count(path) > 1), None)
@@ -114,6 +123,8 @@ class ApplyPatch(CheckedTool[PatchArguments]):
         return steps
 
     def _steps(self, change: FileChange, context: ToolContext) -> list[_Step]:
+        from agent.tools.patch import patched
+
         path = self._access.changeable(change.path, context.audience)
         present = self._access.sandbox.read(path).data if self._access.sandbox.kind(path) else None
         if change.action == "add":

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from agent.taint import merged, newest
 from agent.tools.file_tool_context import STANDING_FILES, is_standing
-from agent.tools.git_words import parse_git
 from agent.tools.packed_marks import NAME, WHOLE, Marks
 from agent.tools.protocol import Act, ToolContext
 from agent.tools.untrusted_files import UntrustedFiles, joined
@@ -170,6 +169,8 @@ class CommandTaint:
 
         A word that names no file may name a revision, a pattern of paths, or a file that is not in the work tree now.
         """
+        from agent.tools.git_words import parse_git
+
         whole = self._below(PurePosixPath())
         if (parsed := parse_git((act.argv or ())[1:])) is None:
             return whole

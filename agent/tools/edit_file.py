@@ -11,7 +11,6 @@ from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.change_details import difference, not_fitting, replaced
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.protocol import Act, Outcome, ToolContext
 from agent.tools.read_file import is_binary
@@ -66,6 +65,8 @@ class EditFile(CheckedTool[EditArguments]):
         return self._access.standing([given.path], context, lambda: self._details(given, context))
 
     def _details(self, given: EditArguments, context: ToolContext) -> str:
+        from agent.tools.change_details import difference, not_fitting, replaced
+
         try:
             path = self._access.changeable(given.path, context.audience)
             present = self._access.sandbox.read(path).data

@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 
 from agent.errors import PathNotAllowed, WorkspaceFileError
 from agent.taint import merged
-from agent.tools.change_details import bounded
 from agent.tools.documents import DocumentReader
 from agent.tools.os_errors import no_such_file
 from agent.tools.packed_marks import NAME
@@ -92,6 +91,8 @@ class FileToolContext:
         With untrusted text in view also where others may read one of them: writing it publishes what the text asked for.
         ``details`` returns what would be written, and is called only for an act; ``does`` is what happens to the files. Blocks.
         """
+        from agent.tools.change_details import bounded
+
         found: list[PurePosixPath] = []
         for raw in paths:
             with contextlib.suppress(WorkspaceFileError):  # the tool refuses the path when it runs

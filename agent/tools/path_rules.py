@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
@@ -56,17 +55,23 @@ def _name_trouble(name: str) -> str:
 
 
 def _unfit(character: str) -> bool:
-    category = unicodedata.category(character)
+    if character.isascii():
+        return not character.isprintable()
+    from unicodedata import category as category_of
+
+    category = category_of(character)
     return category in {"Cc", "Cs", "Zl", "Zp"} or character == "\ufffd" or (category == "Cf" and character not in _JOINERS)
 
 
 def _disguised(text: str) -> bool:
     """Whether a text without trouble of its own would be another path, or none, once decoded."""
+    from unicodedata import normalize
+
     slashes = text.count("/")
     form = text
     for _ in range(4):
         decoded = unquote(form)
-        for candidate in (decoded, unicodedata.normalize("NFKC", decoded)):
+        for candidate in (decoded, normalize("NFKC", decoded)):
             if candidate != text and (candidate.count("/") != slashes or _trouble(candidate)):
                 return True
         if decoded == form:

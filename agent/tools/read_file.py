@@ -15,7 +15,6 @@ from agent.tools.arguments import Arguments, CheckedTool, failed
 from agent.tools.documents import MARK_CHARS, MAX_BYTES, DocumentReader, DocumentRefused, DocumentWish, part_text
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.image_header import ImageHeader, read_image_header
-from agent.tools.image_resize import resized
 from agent.tools.os_errors import no_such_file
 from agent.tools.protocol import Outcome, ToolContext
 from agent.tools.workspace_sandbox import MAX_FILE_BYTES
@@ -158,6 +157,8 @@ def is_binary(data: bytes) -> bool:
 
 
 def _shown_picture(path: PurePosixPath, data: bytes, found: ImageHeader) -> Outcome:
+    from agent.tools.image_resize import resized
+
     about = f"{path} ({found.media_type}, {found.width}x{found.height}, {len(data):,} bytes)"
     try:
         image = resized(data)

@@ -12,7 +12,6 @@ from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.change_details import difference
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.protocol import Act, Outcome, ToolContext
 from agent.tools.workspace_sandbox import MAX_FILE_BYTES
@@ -69,6 +68,8 @@ class WriteFile(CheckedTool[WriteArguments]):
 
     def _details(self, given: WriteArguments, context: ToolContext) -> str:
         """Return the text that would be written, or the difference where it replaces another."""
+        from agent.tools.change_details import difference
+
         if given.mode == "overwrite":
             with contextlib.suppress(
                 WorkspaceFileError

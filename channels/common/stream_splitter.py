@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from channels.common.breaks import Fence, closed, fences, whole_letter
+if TYPE_CHECKING:
+    from channels.common.breaks import Fence
 
 Preference = Literal["paragraph", "newline", "sentence"]
 
@@ -76,6 +77,8 @@ def next_piece(
 
 def reopening(text: str) -> str:
     """Return what must precede the continuation of a text that ends inside a code block; else an empty string."""
+    from channels.common.breaks import fences
+
     last = next((fence for fence in reversed(list(fences(text))) if fence.end is None), None)
     return "" if last is None else last.opening
 
@@ -91,6 +94,8 @@ class _Cut:
     """One search for a split. Positions count from the start of ``source``, which begins with ``given`` characters of an opening."""
 
     def __init__(self, source: str, given: int, limits: Limits, allowed: Callable[[int], bool]) -> None:
+        from channels.common.breaks import fences
+
         self._source = source
         self._given = given
         self._limits = limits
@@ -149,6 +154,8 @@ class _Cut:
 
     def _whole(self, place: int) -> bool:
         """Return whether no code block, bold text, code or link is split there."""
+        from channels.common.breaks import closed
+
         if self._fence(place) is not None:
             return False
         begun = max((one.end or 0 for one in self._fences if (one.end or 0) <= place), default=0)
@@ -167,6 +174,8 @@ class _Cut:
         return not (torn or following[0].isspace() or _UNDERLINE.match(following))
 
     def _anywhere(self) -> int | None:
+        from channels.common.breaks import whole_letter
+
         end = self._limits.most
         end -= len(self.closing(end))
         end = whole_letter(self._source, end) if end < len(self._source) else len(self._source)

@@ -6,15 +6,16 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from channels.errors import ChannelError, NotSent, Uncertain
 from channels.live import LiveEvent, Note, Reply
 from channels.messages import Attachment, ChatAddress, Outbound, Sent
 from channels.protocol import Clock, InboundSink
-from channels.terminal.client_connection import ClientConnection, Proof
-from channels.terminal.link import Link
-from channels.terminal.local_files import copy
+
+if TYPE_CHECKING:
+    from channels.terminal.client_connection import ClientConnection, Proof
+    from channels.terminal.link import Link
 
 PROOF_SECONDS = 30.0
 _NAME = re.compile(r"[\w.@-]{1,64}")
@@ -49,6 +50,8 @@ class TerminalChannel:
 
     def attachment(self, conversation_id: str) -> ClientConnection:
         """Attach, for the API's chat routes."""
+        from channels.terminal.client_connection import ClientConnection
+
         if _NAME.fullmatch(conversation_id) is None:
             raise ChannelError(
                 f"{conversation_id[:80]!r} is not a valid name of a conversation",
@@ -134,6 +137,8 @@ class TerminalChannel:
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
         """Copy a file that a client sent along; see ``channels.protocol.Fetches``."""
+        from channels.terminal.local_files import copy
+
         await asyncio.to_thread(copy, attachment, path, limit)
 
     def show(self, conversation: ChatAddress, frame: LiveEvent) -> None:

@@ -7,10 +7,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent.context import session_memory
-from agent.context.session_context import SessionContext
 from agent.errors import AgentError
 from gateway.agents.session_contexts import SessionContexts, main_key
 from gateway.base.errors import HomebodyError, StorageFailed
@@ -18,6 +16,9 @@ from gateway.routing.routed_message import is_isolated
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.settings.session_settings import InternalHooksSettings, MaintenanceSettings, SessionMemorySettings
 from memory.audience import Audience
+
+if TYPE_CHECKING:
+    from agent.context.session_context import SessionContext
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ class EndedSessions:
 
     async def save(self, record: SessionRecord, former: SessionContext) -> None:
         """Save the end of a session as a note; a failure is retried at the next start."""
+        from agent.context import session_memory
+
         try:
             path = await session_memory.keep(former, self._settings.messages)
             if path is not None:

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
-from agent.context import cache_refresh, flush
-from agent.context.session_context import SessionContext
 from agent.errors import AgentError
-from agent.loop.turn import TurnResult
 from agent.transcript.entries import FlushReceipt, Pinned, Unpinned
 from gateway.agents.ended_sessions import UNDO_FOR, EndedSessions
 from gateway.agents.session_contexts import SessionContexts, fallback_of, main_key
@@ -28,7 +25,10 @@ from gateway.settings.session_settings import InternalHooksSettings, ResetSettin
 from memory.audience import Audience
 
 if TYPE_CHECKING:
+    from agent.context import flush
     from agent.context.compaction import CompactionResult
+    from agent.context.session_context import SessionContext
+    from agent.loop.turn import TurnResult
 
 log = logging.getLogger(__name__)
 
@@ -245,6 +245,8 @@ class RunningAgent:
 
         With ``flushing`` (set when the gateway served channels, not for a single command) open sessions are flushed too.
         """
+        from agent.context import flush
+
         if flushing and self.profile.settings.compaction.memory_flush.on_shutdown:
             for conversation in self.conversations:
                 if flush.is_worthwhile(conversation):
@@ -264,6 +266,8 @@ class RunningAgent:
         return [context.key for context in self.conversations if self._refresh_due(context, now)]
 
     def _refresh_due(self, context: SessionContext, now: datetime) -> Literal["refresh", "flush"] | None:
+        from agent.context import cache_refresh
+
         record = self.store.get(context.key)
         if record is None or record.session != context.session or is_isolated(record.key):
             return None
@@ -271,6 +275,8 @@ class RunningAgent:
 
     async def keep_cached(self, key: str) -> None:
         """Have the provider keep the prompt of a session, or flush it before it is forgotten, if that is still due."""
+        from agent.context import cache_refresh
+
         record = self.store.get(key)
         context = self.conversations.get(record.session) if record is not None else None
         due = self._refresh_due(context, self._clock.now()) if context is not None else None
@@ -284,6 +290,8 @@ class RunningAgent:
 
     async def _flushed(self, context: SessionContext, turn: str, reason: flush.Reason) -> FlushReceipt:
         """Flush a session, and note in its record what came of it."""
+        from agent.context import flush
+
         receipt = await flush.flush(context, turn, reason)
         await self.store.change(context.key, last_flush=flush_line(receipt, self._clock.now()))
         return receipt
@@ -328,6 +336,8 @@ class RunningAgent:
 
     async def flush_before_leaving(self, record: SessionRecord, audience: Audience) -> tuple[SessionContext, str]:
         """Flush a session if anything was said since the last flush; return it, and the result as text."""
+        from agent.context import flush
+
         conversation = await self.conversations.open(record, audience)
         obstacle = conversation.flush_obstacle
         if not obstacle and not self.profile.settings.compaction.memory_flush.on_reset:
@@ -353,6 +363,8 @@ class RunningAgent:
             conversation.narrowed = None
 
     async def _compacted(self, conversation: SessionContext, record: SessionRecord, focus: str) -> CompactionResult:
+        from agent.context import flush
+
         if self.profile.settings.compaction.memory_flush.on_compact_command and flush.is_worthwhile(conversation):
             await self._flushed(conversation, "command", "compact")
         from agent.context.compaction import compact

@@ -5,36 +5,35 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from agent.context import cache_retention
-from agent.context.cache_retention import Ttl
-from agent.context.light_run import LightRun
-from agent.context.prefix import PrefixWatch
-from agent.context.session_context import SessionContext
-from agent.context.window import is_cold
 from agent.context.workspace_files import Workspace
 from agent.errors import AgentError
-from agent.loop.turn import TurnResult
 from agent.models.protocol import Model
-from agent.models.thinking import level_of
 from agent.settings import AgentSettings
 from agent.timing import Clock
 from agent.tool_settings import ToolRules
 from agent.tools.protocol import Origin
 from agent.transcript.entries import Opened
-from agent.transcript.transcript import Transcript
 from channels.platform import GroupRule
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.models.model_registry import AgentModels
 from gateway.routing.access import rules_of as group_rules
 from gateway.routing.routed_message import Automation, isolated_kind
-from gateway.sessions.protocol import SessionStore
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.settings.root import AgentProfile
-from gateway.tools.registry import ToolRegistry
 from memory.audience import Audience
 from memory.protocol import KeptMemory
+
+if TYPE_CHECKING:
+    from agent.context.cache_retention import Ttl
+    from agent.context.session_context import SessionContext
+    from agent.loop.turn import TurnResult
+    from agent.transcript.transcript import Transcript
+    from gateway.sessions.protocol import SessionStore
+    from gateway.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +86,7 @@ class SessionContexts:
         profile: AgentProfile,
         workspace: Workspace,
         memory: KeptMemory | None,
-        rack: ToolRegistry,
+        rack: Callable[[], ToolRegistry],
         store: SessionStore,
         zone: ZoneInfo,
         clock: Clock,
@@ -103,7 +102,7 @@ class SessionContexts:
         self.profile = profile
         self.workspace = workspace
         self.memory = memory
-        self.rack = rack
+        self._make_rack = rack
         self.store = store
         self.zone = zone
         self.clock = clock
@@ -116,6 +115,22 @@ class SessionContexts:
         """Sessions that were named by this process and not opened yet: nothing is stored of them that could be read."""
         self._shared: tuple[str, Opened | None] = ("", None)
         """The id of the owner's main session, and how it began, for light turns."""
+
+    @cached_property
+    def rack(self) -> ToolRegistry:
+        """The agent's tools. They are made when a turn, a command or the page first asks for them."""
+        rack = self._make_rack()
+        rack.adopt(self.profile.tools)
+        return rack
+
+    @property
+    def _has_rack(self) -> bool:
+        return "rack" in self.__dict__
+
+    async def close(self) -> None:
+        """Close what its tools hold."""
+        if self._has_rack:
+            await self.rack.close()
 
     def __iter__(self) -> Iterator[SessionContext]:
         """Iterate over the open contexts."""
@@ -138,7 +153,8 @@ class SessionContexts:
     def adopt(self, profile: AgentProfile, busy: Collection[str]) -> None:
         """Apply new settings; running turns (the sessions ``busy``) keep theirs."""
         self.profile = profile
-        self.rack.adopt(profile.tools)
+        if self._has_rack:
+            self.rack.adopt(profile.tools)
         for conversation in self:
             if conversation.key not in busy:
                 self.equip(conversation, self.store.get(conversation.key))
@@ -160,6 +176,8 @@ class SessionContexts:
             TranscriptWriteError: its transcript cannot be used.
             AgentError: its model cannot be used, or ``model``, requested by a person, may not be chosen.
         """
+        from agent.models.thinking import level_of
+
         model = automation.model if automation is not None and automation.model else model
         light = automation is not None and automation.light
         usual = record if not light else self.store.get(main_key(self.profile.id)) or record
@@ -189,6 +207,9 @@ class SessionContexts:
 
     async def _lighten(self, conversation: SessionContext) -> None:
         """Let a session without history share the prompt of the owner's main session, as far as that is the same from turn to turn."""
+        from agent.context.light_run import LightRun
+        from agent.context.prefix import PrefixWatch
+
         main = self.store.get(main_key(self.profile.id))
         conversation.private = conversation.audience.kind == "owner"
         conversation.watch = PrefixWatch()
@@ -211,6 +232,9 @@ class SessionContexts:
 
     def _light_ttl(self, main: SessionContext | None) -> Ttl | None:
         """Return how long the prompt is worth keeping between heartbeats; where that is too long, what the main session keeps is used."""
+        from agent.context import cache_retention
+        from agent.context.window import is_cold
+
         every = self.profile.heartbeat.every
         if every <= cache_retention.SECONDS["1h"] * _SURELY:
             return "5m" if every <= cache_retention.SECONDS["5m"] * _SURELY else "1h"
@@ -276,6 +300,8 @@ class SessionContexts:
 
     async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> SessionContext:
         """Read a session, current or ended, without keeping it open."""
+        from agent.context.session_context import SessionContext
+
         audience, group = audience_of(record, audience), self._group(record)
         model = model or await self._model(self.model_name(record), record.key)
         return SessionContext(
@@ -309,6 +335,8 @@ class SessionContexts:
         return conversation.transcript if conversation else await self._transcript(record.key, record.session)
 
     async def _transcript(self, key: str, session: str) -> Transcript:
+        from agent.transcript.transcript import Transcript
+
         stored = self.store.transcript(session)
         if session in self._fresh:
             self._fresh.discard(session)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from gateway.base.strict_json import written
-
 if TYPE_CHECKING:
     from starlette.requests import Request
 
@@ -25,6 +23,8 @@ _REASONS = {404: "not-found", 408: "too-slow", 503: "not-now"}
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return ``value`` as JSON. Lone surrogates, which UTF-8 cannot hold, become question marks, and numbers that JSON lacks null."""
+    from gateway.base.strict_json import written
+
     body = written(value).encode("utf-8", "replace")
     return Response(body, status, {**HEADERS, **closing(status), **(headers or {})}, "application/json")
 

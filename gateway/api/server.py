@@ -22,7 +22,6 @@ from starlette.routing import BaseRoute, Router
 
 from gateway.api import unix_socket
 from gateway.api.answers import on_http_error
-from gateway.api.lingering_close import LingeringTransport
 from gateway.api.middleware import LARGEST_HEAD, AnswerDefects, Token, tcp_middleware, unix_middleware
 from gateway.base.errors import HomebodyError
 from gateway.base.lean_import import leaving_out
@@ -190,6 +189,8 @@ class Wire(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the clock."""
+        from gateway.api.lingering_close import LingeringTransport
+
         self._lingering = LingeringTransport(transport, self._is_answered_early)
         super().connection_made(cast("asyncio.Transport", self._lingering))
         self._watch()

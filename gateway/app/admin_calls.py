@@ -31,8 +31,7 @@ def admin_calls(parts: GatewayParts) -> dict[str, Call]:
             busy=parts.lanes.busy,
             price=parts.model_registry.price,
         ),
-        **parts.tool_calls.calls(),
-        **parts.todo_calls.calls(),
+        **parts.agent_calls(),
         **command_calls(
             parts.deps,
             parts.settings,

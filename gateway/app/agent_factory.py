@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -14,10 +15,7 @@ from msgspec import Struct
 
 from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
 from agent.errors import WorkspaceFileError
-from agent.tools.provider import FixedTools, ToolProvider
-from agent.tools.toolbox import Withheld
 from agent.tools.untrusted_files import UntrustedFiles
-from agent.tools.web.fetch_protocol import Fetcher
 from agent.tools.workspace_sandbox import Closed
 from channels.messages import ChatAddress
 from channels.platform import Policy
@@ -30,23 +28,24 @@ from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.budgeted_calls import BudgetEmbedder
-from gateway.documents.reader import DocumentParser
 from gateway.ledger.protocol import Ledger
 from gateway.media.outgoing import OutgoingFiles
 from gateway.models.model_registry import ModelRegistry
 from gateway.outbound.owner_notifications import StartupNotices
 from gateway.routing.access import GroupRules
 from gateway.runner.agent_commands import AgentCommands
-from gateway.sessions.protocol import SessionStore
 from gateway.settings.root import AgentProfile, Settings, SettingsStore
 from gateway.skills.agent_skills import AgentSkills
 from gateway.telemetry.recorder import Telemetry
-from gateway.tools.registry import ToolRegistry, tools_of
-from gateway.tools.web_tools import web_tools
 from memory.notes.transcript_source import Transcripts
 from memory.protocol import KeptMemory, Recorded
 
-if TYPE_CHECKING:  # loaded with the first workspace in a repository
+if TYPE_CHECKING:  # loaded when they are needed
+    from agent.tools.provider import ToolProvider
+    from agent.tools.toolbox import Withheld
+    from agent.tools.web.fetch_protocol import Fetcher
+    from gateway.sessions.protocol import SessionStore
+    from gateway.tools.registry import ToolRegistry
     from gateway.workspaces.workspace_sync import WorkspaceSync
 
 UNTRUSTED = "untrusted.jsonl"
@@ -76,7 +75,7 @@ class BuiltAgent(Struct, frozen=True):
     async def close(self) -> None:
         """End its commands and close its memory."""
         await self.commands.close()
-        await self.agent.conversations.rack.close()
+        await self.agent.conversations.close()
         if self.memory is not None:
             await self.memory.close()
         if self.sync is not None:
@@ -162,7 +161,9 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         profile=profile,
         workspace=workspace,
         memory=memory,
-        rack=_tools(parts, profile, settings, workspace=workspace, memory=memory, commands=commands, recorded=recorded),
+        rack=partial(
+            _tools, parts, profile, settings, workspace=workspace, memory=memory, commands=commands, recorded=recorded
+        ),
         group=rules.of_session,
         store=store,
         zone=zone,
@@ -233,6 +234,11 @@ def _tools(
     recorded: Recorded | None,
 ) -> ToolRegistry:
     """Put together the agent's own tools, those of the web, and those of other providers."""
+    from agent.tools.provider import FixedTools
+    from gateway.documents.reader import DocumentParser
+    from gateway.tools.registry import ToolRegistry, tools_of
+    from gateway.tools.web_tools import web_tools
+
     own = tools_of(
         profile.id,
         workspace,

@@ -6,14 +6,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.tools.cron_tool import Cron
-from agent.tools.protocol import Tool
 from channels.messages import ChatAddress
 from channels.terminal.channel import LOCAL
 from gateway.agents.memory_stores import machine_zone
 from gateway.agents.running_agent import RunningAgent
-from gateway.api.handlers.job_requests import JobHandlers
-from gateway.api.handlers.late_calls import on_first_use
+from gateway.api.handlers.late_calls import Calls, on_first_use
 from gateway.app.calendar_parts import CalendarParts
 from gateway.app.chat_readers import ChatReaders
 from gateway.app.dependencies import Dependencies
@@ -23,11 +20,8 @@ from gateway.app.subagent_parts import SubAgentParts
 from gateway.budget.usage_report import first_day
 from gateway.command_handlers.urgent_commands import FurtherCommand
 from gateway.inbound.pipeline import Inbox
-from gateway.jobs.agent_jobs import AgentJobs
-from gateway.jobs.heartbeat_status import status_line
 from gateway.jobs.heartbeats import Heartbeats
 from gateway.jobs.job_service import JobService
-from gateway.jobs.jobs_command import JobsCommand
 from gateway.jobs.monthly_tidying import MonthlyTidying
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Arrival
@@ -39,8 +33,12 @@ from gateway.settings.root import SettingsStore
 from gateway.turns.ending import EndedTurn
 
 if TYPE_CHECKING:
+    from agent.tools.protocol import Tool
     from gateway.agents.note_tidying import NoteTidying
 
+_JOB_CALLS: Final = tuple(
+    f"jobs.{name}" for name in ("list", "add", "show", "change", "pause", "resume", "run", "remove", "log")
+)
 TIDYING: Final = ("memory.tidy", "memory.tidyDecide")
 
 
@@ -95,8 +93,11 @@ class AutomationParts:
         self.calendar = CalendarParts(settings, deps.fetcher, deps.clock, self.jobs)
 
     def tools(self, agent: str) -> Sequence[Tool]:
-        """Return the tools with which an agent makes and uses automations. Called while the agent is being built."""
-        return [Cron(AgentJobs(agent, self.jobs, place=self._place)), *self._subagents.tools]
+        """Return the tools with which an agent makes and uses automations. Called when they are first needed."""
+        from agent.tools.cron_tool import Cron
+        from gateway.jobs.agent_jobs import AgentJobs
+
+        return [Cron(AgentJobs(agent, self.jobs, place=self._place)), *self._subagents.tools()]
 
     async def results(self, ended: EndedTurn) -> Sequence[tuple[str, Arrival]]:
         """Return the messages that tell other sessions of the end of an automation's turn, stored with it."""
@@ -104,16 +105,25 @@ class AutomationParts:
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """Return the calls of the command line, by name. Only a gateway that serves offers them."""
-        jobs = JobHandlers(self.jobs, self._deps.clock, settings=lambda: self._settings.current)
+
+        def jobs() -> Calls:
+            from gateway.api.handlers.job_requests import JobHandlers
+
+            return JobHandlers(self.jobs, self._deps.clock, settings=lambda: self._settings.current).calls()
+
         tidying = on_first_use(TIDYING, lambda: self._note_tidying().calls())
-        return {**self.hooks.calls(), **jobs.calls(), **self._subagents.tree.calls(), **tidying}
+        return {**self.hooks.calls(), **on_first_use(_JOB_CALLS, jobs), **self._subagents.tree.calls(), **tidying}
 
     def commands(self) -> dict[str, FurtherCommand]:
         """Return slash commands that do not wait, by name. They are in ``gateway.commands.table``."""
+        from gateway.jobs.jobs_command import JobsCommand
+
         return {"jobs": JobsCommand(self.jobs, self._deps.clock).reply, **self._subagents.commands}
 
     async def status_lines(self, agent: RunningAgent) -> list[str]:
         """Return what ``/status`` says of what an agent does without being asked."""
+        from gateway.jobs.heartbeat_status import status_line
+
         spent = await self._ledger.spending.usage(first_day(self._deps.clock.now(), agent.zone, 1), "source")
         tally = await self._ledger.tally()
         held = [f"{tally.held} held until quiet hours end"] if tally.held else []

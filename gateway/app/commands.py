@@ -10,7 +10,6 @@ from typing import Any
 from agent.context.workspace_files import Workspace
 from agent.tools.command_runner import JobState
 from agent.tools.command_taint import CommandTaint
-from agent.tools.exec import ending, shortened, where_all_is, without_its_words
 from agent.tools.skill_files import SkillCommands
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
@@ -36,6 +35,8 @@ def announcement(state: JobState) -> tuple[str, str]:
 
     The model is not told the text of a command that was written while untrusted text was in view.
     """
+    from agent.tools.exec import ending, shortened, where_all_is, without_its_words
+
     head, file = f"The background command {state.id}", where_all_is(state)
     people = f"{head} (`{shortened(state.command, 80)}`) has ended: {ending(state)}{file}"
     return people, people if not state.command_sources else f"{head} has ended: {ending(without_its_words(state))}{file}"
@@ -128,6 +129,8 @@ class CommandParts:
 
     async def _announce(self, key: str, state: JobState) -> None:
         """Say in the chat that a command ended, and tell the model with the next message; once, however often this is called."""
+        from agent.tools.exec import ending
+
         place = self._place(key)
         if place is None:
             log.warning("no chat is known for the end of the command %s of %s: %s", state.id, key, ending(state))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
-from gateway.api.handlers.hook_requests import HookHandlers
+from gateway.api.handlers.late_calls import Calls, on_first_use
 from gateway.app.chat_readers import TERMINAL, ChatReaders
 from gateway.app.dependencies import Dependencies
 from gateway.hooks.receiver import HookReceiver
@@ -18,6 +18,10 @@ from gateway.ledger.hook_rows import HOOK_ACCOUNT
 from gateway.ledger.protocol import Ledger
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.settings.root import SettingsStore
+
+_CALLS: Final = tuple(
+    f"hooks.{name}" for name in ("list", "show", "add", "change", "rotate", "pause", "resume", "remove", "trial", "call")
+)
 
 
 class HookParts:
@@ -47,11 +51,17 @@ class HookParts:
             clock=deps.clock,
         )
         self.receiver = HookReceiver(ledger.hooks, messages, deps.clock, learn=deps.learn)
-        self._handlers = HookHandlers(ledger.hooks, lambda: settings.current, deps.clock, self.receiver, readers)
+
+        def handlers() -> Calls:
+            from gateway.api.handlers.hook_requests import HookHandlers
+
+            return HookHandlers(ledger.hooks, lambda: settings.current, deps.clock, self.receiver, readers).calls()
+
+        self._handlers = handlers
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """Return the calls of ``homebody hooks``, by name."""
-        return dict(self._handlers.calls())
+        return on_first_use(_CALLS, self._handlers)
 
     async def begin(self) -> None:
         """Learn the secrets of signatures before anything is answered."""

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from agent.tools.file_tool_context import FileToolContext
 from agent.tools.provider import FixedTools, ToolProvider
 from agent.tools.workspace_sandbox import Closed, WorkspaceSandbox
 from gateway.app.dependencies import Dependencies
@@ -53,6 +52,7 @@ class MailParts:
         """Return the provider of an agent's tool; none where it has no account."""
         if not self._accounts(agent):
             return []
+        from agent.tools.file_tool_context import FileToolContext
         from agent.tools.mail_tool import MailTool
         from gateway.mail.agent_mail import AgentMail
         from gateway.mail.letter_writing import LetterWriter

@@ -13,7 +13,6 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.api.handlers.late_calls import Calls, on_first_use
 from gateway.app.dependencies import Dependencies
 from gateway.command_handlers.urgent_commands import FurtherCommand
-from gateway.config.effective import alike
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.root import Settings, SettingsStore
 
@@ -102,6 +101,8 @@ class McpParts:
             await self.servers.close()
 
     def _changed(self, former: Settings, settings: Settings) -> None:
+        from gateway.config.effective import alike
+
         if not alike(former.mcp, settings.mcp) or former.default_agent != settings.default_agent:
             if self._used:
                 self.servers.adopt(settings.mcp)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from agent.tools.provider import FixedTools, ToolProvider
 from gateway.agents.memory_stores import owner_zone
 from gateway.agents.running_agent import RunningAgent
-from gateway.agents.todo_lists import TodoLists
-from gateway.api.handlers.todo_requests import TodoHandlers
-from gateway.api.handlers.tool_requests import ToolHandlers
+from gateway.api.handlers.late_calls import Calls, on_first_use
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.approval_parts import ApprovalParts
@@ -35,9 +33,7 @@ from gateway.app.turn_parts import TurnParts
 from gateway.app.workspace_parts import WorkspaceParts
 from gateway.approvals.rules import Rules
 from gateway.approvals.stored_rules import StoredRules
-from gateway.command_handlers.todo_command import TodoCommand
 from gateway.command_handlers.urgent_commands import FurtherCommand
-from gateway.config.effective import alike
 from gateway.config.workspace_location import ProtectedInodes
 from gateway.jobs.scheduler import Scheduler
 from gateway.models.model_registry import ModelRegistry
@@ -46,7 +42,13 @@ from gateway.queue.steering import RunningTurn
 from gateway.sandbox.command_sandbox import CommandSandbox
 from gateway.settings.root import Settings, SettingsStore
 from gateway.storage.open_storage import Storage
-from gateway.tools.message_search_provider import MessageSearchProvider
+
+if TYPE_CHECKING:
+    from agent.tools.provider import ToolProvider
+    from gateway.agents.todo_lists import TodoLists
+
+_TOOL_CALLS = ("tools.list", "tools.show")
+_TODO_CALLS = ("todo.list", "todo.change")
 
 
 class GatewayParts:
@@ -157,7 +159,6 @@ class GatewayParts:
             end_commands=self.commands.stop,
             inbox=lambda: self.inbox,
         )
-        self.todo = TodoLists(self.agents, deps.clock, lambda: self.settings.current.default_agent)
         self.inbound = InboundParts(
             deps,
             self.settings,
@@ -278,7 +279,6 @@ class GatewayParts:
             learn_secrets=deps.learn_all,
         )
         self.outage = OutageParts(deps, ledger, notices=self.notices, owner=self.owner, channel=self.channel)
-        self.todo_calls = TodoHandlers(self.todo)
         self.metrics = TelemetryParts(
             deps,
             self.settings,
@@ -288,7 +288,6 @@ class GatewayParts:
             lanes=self.lanes,
             requests=lambda: self.api.waiting,
         )
-        self.tool_calls = ToolHandlers(self.agents, lambda: self.settings.current, self.rules, self.sandbox.standing)
         self.status = StatusHandlers(
             ledger=ledger,
             agents=self.agents,
@@ -326,7 +325,10 @@ class GatewayParts:
         )
 
     def _providers(self, agent: str) -> Sequence[ToolProvider]:
-        """Return the providers of an agent's further tools. Called while it is being built; each part adds its own here."""
+        """Return the providers of an agent's further tools. Called when they are first needed; each part adds its own here."""
+        from agent.tools.provider import FixedTools
+        from gateway.tools.message_search_provider import MessageSearchProvider
+
         own = FixedTools("automation", self.automation.tools(agent))
         settings = self.settings
         search = MessageSearchProvider(
@@ -334,7 +336,29 @@ class GatewayParts:
         )
         return [own, self.automation.calendar.provider(agent), *self.mail.providers(agent), *self.mcp.providers(agent), search]
 
+    def agent_calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
+        """Return the calls about agents' tools and their lists of things to do, by name."""
+
+        def tools() -> Calls:
+            from gateway.api.handlers.tool_requests import ToolHandlers
+
+            return ToolHandlers(self.agents, lambda: self.settings.current, self.rules, self.sandbox.standing).calls()
+
+        def todo() -> Calls:
+            from gateway.api.handlers.todo_requests import TodoHandlers
+
+            return TodoHandlers(self._todo_lists()).calls()
+
+        return on_first_use(_TOOL_CALLS, tools) | on_first_use(_TODO_CALLS, todo)
+
+    def _todo_lists(self) -> TodoLists:
+        from gateway.agents.todo_lists import TodoLists
+
+        return TodoLists(self.agents, self.deps.clock, lambda: self.settings.current.default_agent)
+
     def _further_command(self, name: str) -> FurtherCommand | None:
+        from gateway.command_handlers.todo_command import TodoCommand
+
         if name == "memory":
             return self.groups.memory_command(self.agents, self.lanes, self.router.audience, self.inbox, self.owner)
         return {
@@ -342,13 +366,15 @@ class GatewayParts:
             **self.mcp.commands(),
             **self.skills.commands(),
             **self.groups.commands(),
-            "todo": TodoCommand(self.todo).reply,
+            "todo": TodoCommand(self._todo_lists()).reply,
         }.get(name)
 
     def _tell_owner(self, text: str) -> None:
         self.owner.say(text)
 
     def _settings_changed(self, former: Settings, settings: Settings) -> None:
+        from gateway.config.effective import alike
+
         self.routing.adopt(settings)
         if not (alike(former.models, settings.models) and alike(former.auth, settings.auth)):
             self.model_registry.adopt(settings.models, settings.auth)

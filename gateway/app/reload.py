@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
 from channels.errors import ChannelError
@@ -24,7 +24,6 @@ from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError, SettingsError, UsageError, as_homebody_error
 from gateway.base.paths import Paths
-from gateway.config.effective import Difference, alike, compare
 from gateway.config.load import load
 from gateway.config.settings_file import save_copy
 from gateway.queue.lanes import Lanes
@@ -33,6 +32,9 @@ from gateway.settings.root import ChannelsSettings, Settings, SettingsStore
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.platforms import BrokenChannel, platforms
 from memory.indexing.folder_watch import changes
+
+if TYPE_CHECKING:
+    from gateway.config.effective import Difference
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +157,8 @@ class Reload:
 
     async def now(self) -> dict[str, Any]:
         """Read the file and apply what can be applied. Returns the result as JSON values."""
+        from gateway.config.effective import compare
+
         async with self._one_at_a_time:
             try:
                 wanted = await self._wanted()
@@ -224,6 +228,8 @@ class Reload:
         Raises UsageError for an unknown tool group, and, during a reload, for a changed plugin channel that cannot be created: the
         running channel is kept then. At a start such a channel is listed as broken.
         """
+        from gateway.config.effective import alike
+
         former = self._settings.current
         if alike(former.channels, settings.channels):
             return {}
@@ -237,6 +243,8 @@ class Reload:
     async def _take(
         self, difference: Difference, fresh: dict[str, tuple[Channel, Policy]], newcomers: Sequence[BuiltAgent]
     ) -> None:
+        from gateway.config.effective import alike
+
         former, settings = self._settings.current, difference.settings
         self._settings.replace(settings)
         if not difference.taken:
@@ -270,6 +278,8 @@ class Reload:
 
 def _same_account(former: ChannelsSettings, now: ChannelsSettings, name: str) -> bool:
     """Return whether nothing changed for ``channel:account``, including what it inherits from its platform."""
+    from gateway.config.effective import alike
+
     platform, _, account = name.partition(":")
     before, after = former.section(platform), now.section(platform)
     if before is None or after is None:

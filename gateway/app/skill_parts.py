@@ -12,7 +12,6 @@ from gateway.settings.root import SettingsStore
 from gateway.skills.agent_skills import AgentSkills
 from gateway.skills.catalog import SkillCatalog
 from gateway.skills.skill_questions import SkillQuestions
-from gateway.skills.skills_command import SkillsCommand
 from gateway.skills.trust import SkillTrust
 
 
@@ -40,4 +39,6 @@ class SkillParts:
 
     def commands(self) -> dict[str, FurtherCommand]:
         """Return slash commands that do not wait, by name."""
+        from gateway.skills.skills_command import SkillsCommand
+
         return {"skills": SkillsCommand(lambda agent: self.of(agent).catalog).reply}

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from agent.timing import Clock
-from agent.tools.message import MessageTool
-from agent.tools.protocol import Tool
-from agent.tools.session_tools import SessionsTool
-from agent.tools.spawn import Spawn
 from channels.messages import ChatAddress
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
@@ -24,13 +21,12 @@ from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
-from gateway.subagents.asking_turn import AskingTurns
-from gateway.subagents.chats import OtherChats
-from gateway.subagents.session_reading import SessionReading
-from gateway.subagents.starting import SubAgentStarter
 from gateway.subagents.subagent_results import SubAgentResults
 from gateway.subagents.subagent_service import SubAgents
 from gateway.subagents.tree import WorkTree
+
+if TYPE_CHECKING:
+    from agent.tools.protocol import Tool
 
 
 class SubAgentParts:
@@ -61,8 +57,6 @@ class SubAgentParts:
         async def hand_out(row: InboxRow) -> None:
             await inbox().hand_out(row)
 
-        asking = AskingTurns(agents, running, read)
-        starter = SubAgentStarter(ledger, agents, asking, read=read, hand_out=hand_out)
         self.results = SubAgentResults(ledger, agents, clock)
         self.service = SubAgents(
             ledger,
@@ -76,11 +70,21 @@ class SubAgentParts:
         )
         self.stopping = Stopping(ledger, lanes, queue, decisions, subagents=self.service, end_commands=end_commands)
         self.tree = WorkTree(ledger, agents, clock, lanes=lanes, running=running, subagents=self.service)
-        chats = OtherChats(ledger, agents, asking, channel=channel, owners=owner.chats, accounts=accounts)
-        self.tools: Sequence[Tool] = (
-            Spawn(starter),
-            SessionsTool(SessionReading(ledger, agents, starter)),
-            MessageTool(chats),
-        )
+
+        def tools() -> Sequence[Tool]:
+            from agent.tools.message import MessageTool
+            from agent.tools.session_tools import SessionsTool
+            from agent.tools.spawn import Spawn
+            from gateway.subagents.asking_turn import AskingTurns
+            from gateway.subagents.chats import OtherChats
+            from gateway.subagents.session_reading import SessionReading
+            from gateway.subagents.starting import SubAgentStarter
+
+            asking = AskingTurns(agents, running, read)
+            starter = SubAgentStarter(ledger, agents, asking, read=read, hand_out=hand_out)
+            chats = OtherChats(ledger, agents, asking, channel=channel, owners=owner.chats, accounts=accounts)
+            return Spawn(starter), SessionsTool(SessionReading(ledger, agents, starter)), MessageTool(chats)
+
+        self.tools: Callable[[], Sequence[Tool]] = cache(tools)
         """The tools that every agent gets; they find out from each call who asks."""
         self.commands: Mapping[str, FurtherCommand] = {"agents": self.tree.command}

@@ -12,15 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.loop.gate import Verdict
-from agent.loop.tool_runner import APPROVED
 from agent.messages import ToolCall
 from agent.timing import Clock
 from agent.tools.protocol import Act, Origin, ToolContext
 from channels.messages import API, ChatAddress
-from gateway.approvals.fingerprint import fingerprint, only_files_around_differ
-from gateway.approvals.named_paths import TooManyFiles
 from gateway.approvals.record import AskedAct, approval_id
-from gateway.approvals.taint_rules import in_order, may_be_asked, needs_yes
 from gateway.ledger.approval_rows import ApprovalLedger
 from gateway.ledger.rows import UNSURE, Approval, NewApproval
 
@@ -87,6 +83,9 @@ class ApprovalGate:
 
     async def judge(self, key: str, call: ToolCall, act: Act, context: ToolContext) -> Verdict:
         """See ``agent.loop.gate.Gate``."""
+        from gateway.approvals.named_paths import TooManyFiles
+        from gateway.approvals.taint_rules import in_order, may_be_asked, needs_yes
+
         approval = approval_id(self.turn.name, key)
         former = next((one for one in self.asked if one.id == approval), None)
         if act.kind == "exec" and self.tried is not None:
@@ -124,6 +123,8 @@ class ApprovalGate:
 
     async def _judge_again(self, former: Approval, key: str, asked: AskedAct, verdict: Verdict) -> Verdict:
         """Decide on a call that was asked about. The rules of now hold too, and a yes holds only for what was asked about."""
+        from agent.loop.tool_runner import APPROVED
+
         if former.state in {"denied", "expired"} or verdict.decision == "deny":
             reason = {"denied": DENIED, "expired": EXPIRED}.get(former.state, verdict.reason)
             return Verdict(decision="deny", reason=reason)
@@ -134,6 +135,8 @@ class ApprovalGate:
 
     async def _ask(self, key: str, asked: AskedAct, former: Approval | None, digest: str | None = None) -> Verdict:
         """Put a question, or the open one again."""
+        from gateway.approvals.fingerprint import only_files_around_differ
+
         approval = approval_id(self.turn.name, key)
         place = await self._place(asked.origin)
         if place is None:
@@ -162,6 +165,8 @@ class ApprovalGate:
         return Verdict(decision="ask", reason=asked.reason, approval=approval, summary=asked.act.summary)
 
     async def _digest(self, act: Act) -> str:
+        from gateway.approvals.fingerprint import fingerprint
+
         return await asyncio.to_thread(fingerprint, act, self.turn.workspace)
 
     async def _place(self, origin: Origin) -> ChatAddress | None:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from channels.messages import Button, ChatAddress
 from channels.protocol import Channel
 from gateway.approvals.approval_gate import LIFETIME
-from gateway.approvals.question import Question, question_text
 from gateway.approvals.record import AskedAct, public_name
 from gateway.ledger.rows import NewApproval, NewOutbound
 from gateway.logs.secret_filter import SecretFilter
@@ -47,6 +46,8 @@ class Asking:
 
     def chunks(self, asked: NewApproval) -> list[NewOutbound]:
         """Return the chunks that ask a question, with its buttons below the last. Their keys let a repeat ask once. Blocking."""
+        from gateway.approvals.question import Question, question_text
+
         about, why_not = AskedAct.decoded(asked.payload), self._why_not_always(asked)
         act = about.act
         if self._secret_filter is not None and act.details:  # before they are shortened, which may cut a secret in two

@@ -10,8 +10,6 @@ from typing import Final, Literal, Protocol
 
 from agent.timing import Clock
 from agent.tools.protocol import Act, Origin
-from gateway.approvals.fingerprint import fingerprint
-from gateway.approvals.named_paths import TooManyFiles
 from gateway.approvals.record import AskedAct, parse_name, public_name
 from gateway.base.errors import StorageFailed
 from gateway.ledger.protocol import Ledger
@@ -177,6 +175,9 @@ class Decisions:
 
     def _changed(self, approval: Approval) -> bool:
         """Whether a command is not what it was when it was asked about."""
+        from gateway.approvals.fingerprint import fingerprint
+        from gateway.approvals.named_paths import TooManyFiles
+
         act = AskedAct.decoded(approval.payload).act
         try:
             return act.kind == "exec" and fingerprint(act, self._rules.workspace(approval.agent)) != approval.fingerprint

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent.tools.command_line import plain_words
-from gateway.settings.command_pattern import CommandPattern, runs_others
+
+if TYPE_CHECKING:
+    from gateway.settings.command_pattern import CommandPattern
 
 _ESCAPES: Final = re.compile(r"\\\r?\n|[\\'\"]")
 _BREAKS: Final = re.compile(r"[;&|(){}<>`$!\n\r]+")
@@ -23,6 +25,8 @@ def calls(command: str) -> Iterator[Sequence[str]]:
 
     A program that runs others, such as ``sudo`` or ``sh -c``, may call each of its arguments.
     """
+    from gateway.settings.command_pattern import runs_others
+
     words = plain_words(command)
     parts = [list(words)] if words is not None else [part.split() for part in _BREAKS.split(_ESCAPES.sub("", command))]
     for part in parts:

@@ -14,14 +14,11 @@ from agent.loop.gate import Verdict
 from agent.tools.command_line import plain_words
 from agent.tools.protocol import Act, Origin
 from gateway.approvals.command_paths import Place, is_inside
-from gateway.approvals.mentions import changes_own_rights, mentions
 from gateway.approvals.program import find_program, is_of_the_system, sha256_of
-from gateway.approvals.read_only import LOOKING, only_looks, rule_of
 from gateway.approvals.stored_rules import StoredRule, StoredRules
 from gateway.base.errors import UsageError
 from gateway.sandbox.command import PATH
 from gateway.settings.approval_settings import ApprovalRule
-from gateway.settings.command_pattern import command_pattern, runs_others, takes_script
 from gateway.settings.root import AgentProfile, Settings
 
 TOOLS: Final = {
@@ -150,12 +147,16 @@ class Rules:
 
     def builtin(self, agent: str) -> dict[str, bool]:
         """Return the built-in rules by the program that they are about, and whether each is on for an agent."""
+        from gateway.approvals.read_only import LOOKING
+
         chosen, off = self._settings().agent(agent).exec.safe_bins, self.stored.off()
         broken = self.stored.problem() is not None
         return {name: not broken and name not in off and (chosen is None or name in chosen) for name in sorted(LOOKING)}
 
     def _refusal(self, case: _Case) -> Verdict | None:
         """Refuse a command that no rule can have asked about or allowed; None for others."""
+        from gateway.approvals.mentions import changes_own_rights
+
         if case.act.kind != "exec":
             return None
         if case.profile.exec.security == "deny":
@@ -217,6 +218,8 @@ class Rules:
         return f"the owner allowed it for good (rule {stored.id})" if stored is not None else None
 
     def _allowed_as_looking(self, case: _Case) -> str | None:
+        from gateway.approvals.read_only import rule_of
+
         name = rule_of(case.argv or ("",))
         on = case.origin == "owner" and self.builtin(case.profile.id).get(name)
         return f"it only looks (built-in rule {name})" if on and case.only_looks else None
@@ -292,6 +295,8 @@ class _Case:
     @property
     def runs_others(self) -> bool:
         """Whether the program runs what its arguments or files say."""
+        from gateway.settings.command_pattern import runs_others
+
         return any(runs_others(one) for one in self._names())
 
     @property
@@ -302,12 +307,17 @@ class _Case:
     @property
     def only_looks(self) -> bool:
         """Whether the command is one of those of the system that only look, and does not use the network."""
+        from gateway.approvals.read_only import only_looks
+
         if self.argv is None or self.program is None or self.act.network or not is_of_the_system(self.program):
             return False
         return only_looks(self.argv, Place(self.act.cwd, str(self.profile.workspace)))
 
     def is_meant_by(self, rule: ApprovalRule) -> bool:
         """Whether a rule of the settings is about this act."""
+        from gateway.approvals.mentions import mentions
+        from gateway.settings.command_pattern import command_pattern
+
         tools = {self.tool, *((TOOLS[self.act.kind],) if self.act.kind in _NAMED_AFTER_THEIR_KIND else ())}
         if not (any(fnmatchcase(one, rule.tool) for one in tools) and fnmatchcase(self.profile.id, rule.agent)):
             return False
@@ -334,6 +344,8 @@ class _Case:
 
     def script(self) -> dict[str, str]:
         """The SHA-256 of the file that an interpreter is given first, by its path; empty if it is given none or options first."""
+        from gateway.settings.command_pattern import takes_script
+
         first = next(iter((self.argv or ())[1:2]), "-")
         if first.startswith("-") or not self.argv or not takes_script(self.argv[0]):
             return {}

@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from agent.transcript.entries import VERSION as TRANSCRIPT_VERSION
 from gateway.base.errors import StorageFailed
-from gateway.ledger.snapshot import VERSION as LEDGER_VERSION
-from gateway.ledger.snapshot import read_version
 
 _SMALL_FILES: Final = {
     "approval rules": ("state/approvals.json", "version"),
@@ -50,11 +48,16 @@ class FileVersion(Struct, frozen=True, kw_only=True):
 
 def state_versions() -> dict[str, int]:
     """Return the versions that this program writes."""
+    from gateway.ledger.snapshot import VERSION as LEDGER_VERSION
+
     return {"ledger": LEDGER_VERSION, "transcripts": TRANSCRIPT_VERSION, **dict.fromkeys(_SMALL_FILES, 1)}
 
 
 def versions_in(home: Path, ledger: Path | None = None) -> Iterator[FileVersion]:
     """Yield the version of each file of a home. ``ledger``: a copy of the ledger, where a gateway has the ledger open. Blocking."""
+    from gateway.ledger.snapshot import VERSION as LEDGER_VERSION
+    from gateway.ledger.snapshot import read_version
+
     database = ledger or home / "state" / "ledger.sqlite"
     if database.exists() and database.stat().st_size:
         yield FileVersion(

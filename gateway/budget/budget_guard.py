@@ -15,7 +15,6 @@ from msgspec import Struct
 from agent.models.catalog.prices import Price
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
-from gateway.budget.budget_words import budget_line
 from gateway.budget.usage_report import first_day
 from gateway.ledger.spending import Limit, NewCall, Reserved, SpendingLedger, Spent, UsageBy, UsageRow
 from gateway.settings.budget_settings import BudgetSettings
@@ -132,6 +131,8 @@ class BudgetGuard:
 
         People are told in their reply that a call was refused. Nothing is told if the ledger cannot be read.
         """
+        from gateway.budget.budget_words import budget_line
+
         for limit in limits:
             if not (self.settings.enabled or limit.of):
                 continue

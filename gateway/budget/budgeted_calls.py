@@ -12,15 +12,12 @@ from msgspec import structs
 
 from agent.events import Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, FailureKind, Text, Thinking, Usage
-from agent.models import token_estimate
 from agent.models.catalog.prices import EMBEDDING_ESTIMATE, FREE, Price, is_own
 from agent.models.middleware.model_middleware import ModelMiddleware
 from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Model, Part, Request
-from agent.models.thinking import THINKING_TOKENS
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.ledger.spending import Reserved, Spent
-from memory.embedding.inputs import estimated_tokens
 from memory.embedding.protocol import Embedder
 from memory.errors import EmbeddingFailed
 
@@ -41,6 +38,9 @@ class BudgetMiddleware(ModelMiddleware):
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Make the call if the budgets allow it; otherwise return a failure that names the budget."""
+        from agent.models import token_estimate
+        from agent.models.thinking import THINKING_TOKENS
+
         sent, price = token_estimate.weight_of_request(request).total, self._price(self.name)
         most = min(request.max_output + THINKING_TOKENS.get(request.thinking, 0), self.max_output)
         reserved = await self._guard.reserve(
@@ -148,6 +148,8 @@ class BudgetEmbedder:
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
         """See the protocol."""
+        from memory.embedding.inputs import estimated_tokens
+
         if self.provider in LOCAL:
             return await self.within.embed(texts, purpose=purpose)
         sent = sum(map(estimated_tokens, texts))
@@ -214,6 +216,8 @@ def booked(answer: AssistantMessage, *, sent: int, said: int, price: Price, most
     was asked for. ``window``: that of the model (0: not known, like ``most``). A failure before the first character used nothing
     where nothing was told of its prompt, unless it was a time-out or a refusal.
     """
+    from agent.models import token_estimate
+
     usage = answer.usage
     if (usage is None or usage.prompt <= 0) and answer.failure is not None and not said and answer.failure.kind not in _CHARGED:
         return Spent(cost=0.0)

@@ -109,6 +109,7 @@ async def _answer(invocation: Invocation, call: str, arguments: dict[str, Any]) 
 
     gateway = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
     try:
-        return await gateway.todo_calls.calls()[call](**arguments)
+        made: dict[str, Any] = await gateway.agent_calls()[call](**arguments)
+        return made
     finally:
         await gateway.close()

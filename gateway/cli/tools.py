@@ -53,7 +53,8 @@ async def _facts(invocation: Invocation, call: str, **arguments: Any) -> dict[st
 
     gateway = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
     try:
-        return await gateway.tool_calls.calls()[call](**arguments)
+        made: dict[str, Any] = await gateway.agent_calls()[call](**arguments)
+        return made
     finally:
         await gateway.close()
 

@@ -9,7 +9,6 @@ from typing import Any, Final, Protocol
 
 from gateway.approvals.decisions import Decisions
 from gateway.base.errors import StorageFailed
-from gateway.command_handlers.session_commands import counted
 from gateway.ledger.protocol import Ledger
 from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue
@@ -67,6 +66,8 @@ class Stopping:
 
     async def at_once(self, session: str) -> str:
         """Stop the turn, the commands and the sub-agents of a session although nothing can be stored; return what to say."""
+        from gateway.command_handlers.session_commands import counted
+
         found, also = self._cut_short(session)
         if subagents := await self._stop_subagents(session):
             also.append(counted(subagents, "sub-agent"))
@@ -74,6 +75,8 @@ class Stopping:
 
     async def session(self, session: str, *, all_of_it: bool) -> str:
         """Stop what runs in a session; return what to say. ``all_of_it``: its sub-agents and open questions too, whoever asked for them."""
+        from gateway.command_handlers.session_commands import counted
+
         found, also = self._cut_short(session)
         if not all_of_it:
             return _stop_text(found, also)
@@ -93,6 +96,8 @@ class Stopping:
 
     async def everything(self) -> str:
         """Stop all turns of the owner's sessions, all that no person started, all sub-agents and commands; return what to say."""
+        from gateway.command_handlers.session_commands import counted
+
         sessions = [one for one in self._lanes.sessions() if is_owners(one) and isolated_kind(one) != "sub"]
         turns = sum(self._queue.stop(one) is not None for one in sessions)
         commands = self._end_commands(is_owners)
@@ -106,6 +111,8 @@ class Stopping:
         return f"⏹️ Stopped everything: {_listed(parts)}." if parts else NOTHING
 
     def _cut_short(self, session: str) -> tuple[bool, list[str]]:
+        from gateway.command_handlers.session_commands import counted
+
         coming, ended = self._queue.stop(session), self._end_commands(lambda key: key == session)
         also = [f"{counted(len(coming), 'message')} that I had not started to answer"] if coming else []
         also += [counted(ended, "background command")] if ended else []

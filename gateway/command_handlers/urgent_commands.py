@@ -9,8 +9,6 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from agent.context.context_budget import short
-from agent.transcript.unused_tools import asked_in_vain
 from channels.errors import NotSent, Uncertain
 from channels.live import Done
 from channels.messages import Button, ChatAddress, Inbound, Outbound
@@ -19,7 +17,6 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.approvals.decisions import CHOICES, USAGE, Decisions
 from gateway.base.errors import StorageFailed
 from gateway.command_handlers.rights import CommandRights
-from gateway.command_handlers.session_commands import choose, counted, flushed
 from gateway.command_handlers.stopping import Stopping
 from gateway.commands.table import COMMANDS, ParsedCommand, says_stop
 from gateway.ledger.protocol import Ledger
@@ -153,6 +150,8 @@ class UrgentCommands:
                 return
 
     async def _choose_mode(self, inbound: Inbound, route: Route, argument: str) -> str:
+        from gateway.command_handlers.session_commands import choose
+
         store = self._agents[route.agent].store
         text = await choose(store, route.session, argument)
         return text or self._queue.describe(route.session, inbound.conversation.channel)
@@ -197,6 +196,10 @@ class UrgentCommands:
         await self._stopping.turn(session)
 
     async def _status(self, inbound: Inbound, route: Route) -> str:
+        from agent.context.context_budget import short
+        from agent.transcript.unused_tools import asked_in_vain
+        from gateway.command_handlers.session_commands import counted, flushed
+
         agent = self._agents[route.agent]
         record = agent.store.get(route.session)
         tally = await self._ledger.tally()
@@ -290,6 +293,8 @@ async def bring_missed(ledger: Ledger, conversation: str) -> str:
 
     A message with unknown state is only listed: answering it again could repeat its effects.
     """
+    from gateway.command_handlers.session_commands import counted
+
     sent, unsure = await ledger.outbox.revive_expired(conversation), await ledger.inbox.in_doubt(conversation)
     lines = [f"📬 {counted(sent, 'message')} that had not reached you, or may not have."] if sent else []
     if unsure:

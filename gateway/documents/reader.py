@@ -8,7 +8,6 @@ from typing import Final
 
 from agent.tools.child_process import Spawn, answer_of_module
 from agent.tools.documents import DocumentPart, DocumentRefused, DocumentWish
-from gateway.documents.kinds import NAMES, kind_of, missing_for, refusal_of
 
 SECONDS: Final = 90.0
 """How long reading a part may take by the clock; the process itself ends after less CPU time."""
@@ -26,6 +25,8 @@ class DocumentParser:
 
     def kind(self, data: bytes, name: str, *, received: bool) -> str | None:
         """Return the name of the kind of document that this is. See the Protocol."""
+        from gateway.documents.kinds import kind_of, refusal_of
+
         found = kind_of(data, name, received=received)
         if found is None and (why := refusal_of(data)):
             raise DocumentRefused(why)
@@ -33,6 +34,8 @@ class DocumentParser:
 
     async def read(self, data: bytes, wish: DocumentWish) -> DocumentPart:
         """Read a part. See the Protocol."""
+        from gateway.documents.kinds import NAMES, missing_for
+
         kind = wish.kind
         if command := missing_for(kind):  # type: ignore[arg-type]
             raise DocumentRefused(

@@ -10,12 +10,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from agent.errors import ModelNotConfigured, UnknownModel
-from agent.models.catalog.model_selection import find, is_doubtful, is_left_out
 from agent.tool_settings import ToolRules, unknown_tools
 from gateway.base.errors import UsageError, unknown_agent
-from gateway.hooks.template import fields_of, stray_brace
 from gateway.ledger.hook_rows import LATEST, NOWHERE, HookKind, HookRules
-from gateway.routing.chat_addresses import checked_address
 from gateway.settings.root import Settings
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
@@ -65,6 +62,8 @@ def checked_rules(settings: Settings, instruction: str | None, message: str | No
 
 def sample_of(rules: HookRules) -> dict[str, Any]:
     """Return a body for a test call: one with the fields that a template names."""
+    from gateway.hooks.template import fields_of
+
     sample: dict[str, Any] = {}
     for name in (fields_of(rules.text) if rules.kind == "message" else []) or ["title", "message"]:
         *path, last = name.split(".")
@@ -81,6 +80,8 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_delivery(rules: HookRules, settings: Settings) -> None:
+    from gateway.routing.chat_addresses import checked_address
+
     if rules.session not in {"main", "isolated"}:
         raise UsageError(f"there is no session {rules.session!r}", hint="--session is main or isolated.")
     if rules.deliver in {LATEST, NOWHERE}:
@@ -111,6 +112,8 @@ def _check_tools(allow: Sequence[str], deny: Sequence[str]) -> None:
 
 
 def _check_template(text: str) -> None:
+    from gateway.hooks.template import stray_brace
+
     if stray := stray_brace(text):
         raise UsageError(
             f"--message has {stray!r}, which names no field of the body",
@@ -136,6 +139,8 @@ def _check_message(rules: HookRules) -> None:
 
 def checked_model(model: str, settings: Settings) -> str:
     """Refuse a model that there is not, whether it has a key or not. Raises UsageError. Return a warning about it, or ""."""
+    from agent.models.catalog.model_selection import find, is_left_out
+
     try:
         place = find(model, settings.models, {})
     except ModelNotConfigured:
@@ -149,6 +154,8 @@ def checked_model(model: str, settings: Settings) -> str:
 
 def doubt_of(model: str, settings: Settings) -> str:
     """Return a warning about a model that is not known here, or ""."""
+    from agent.models.catalog.model_selection import is_doubtful
+
     if not is_doubtful(model, settings.models):
         return ""
     return f"{model} is in no list of models here and is tried as it is (homebody models list)."

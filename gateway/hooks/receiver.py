@@ -7,16 +7,18 @@ import logging
 import secrets
 from collections.abc import Callable, Iterable
 from hashlib import sha256
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 
 from agent.timing import Clock
 from gateway.hooks.credentials import Headers, Offered, has_signed, has_token, hash_of, new_secret, offered, signature_of
-from gateway.hooks.payload import Payload, decode
 from gateway.hooks.rate_limits import RateLimits
 from gateway.hooks.refusal import HookRefused
 from gateway.ledger.hook_rows import Hook, HookLedger
+
+if TYPE_CHECKING:
+    from gateway.hooks.payload import Payload
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +136,8 @@ class HookReceiver:
             HookRefused: it is not taken.
             StorageFailed: it could not be stored.
         """
+        from gateway.hooks.payload import decode
+
         hook = admitted.hook
         if hook is None:
             hook = admitted.expected

@@ -10,9 +10,7 @@ from agent.timing import Clock
 from channels.messages import ChatAddress, Inbound, Sender
 from channels.silent import silent_place
 from gateway.agents.session_contexts import main_key
-from gateway.hooks.payload import Payload
 from gateway.hooks.refusal import HookRefused
-from gateway.hooks.template import render
 from gateway.ledger.hook_rows import LATEST, NOWHERE, Hook
 from gateway.ledger.rows import InboxRow, NewOutbound, Unasked
 from gateway.routing.routed_message import Automation
@@ -20,6 +18,8 @@ from gateway.routing.router import Route
 from memory.audience import OWNER, Audience
 
 if TYPE_CHECKING:
+    from gateway.hooks.payload import Payload
+
     Submit = Callable[[Inbound, Route, Automation], Awaitable[InboxRow | None]]
 
     class Announce(Protocol):
@@ -71,6 +71,8 @@ class HookMessages:
 
     async def take(self, hook: Hook, call: str, payload: Payload) -> bool:
         """See the protocol."""
+        from gateway.hooks.template import render
+
         if hook.agent not in self._agents():
             hint = f"homebody hooks show {hook.name}"
             if hook.id not in self._told:

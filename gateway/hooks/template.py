@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agent.taint import neutralised
-from gateway.hooks.payload import Payload
+
+if TYPE_CHECKING:
+    from gateway.hooks.payload import Payload
 
 LONGEST_VALUE: Final = 300
 """Characters of one value."""

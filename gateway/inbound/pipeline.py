@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from agent.timing import Clock
 from channels.errors import NotSent
@@ -23,7 +24,6 @@ from gateway.commands.table import says_stop
 from gateway.inbound.authorise import Authoriser, GroupHistory, normalise
 from gateway.inbound.group_arrivals import GroupArrivals
 from gateway.inbound.message_routing import MessageRouting, NewMessage
-from gateway.inbound.shared_messages import SharedMessages
 from gateway.inbound.unstored_commands import UnstoredCommands
 from gateway.ledger.protocol import InboxLedger, Ledger
 from gateway.ledger.rows import Arrival, InboxEnd, InboxRow, NewOutbound
@@ -44,6 +44,9 @@ from gateway.routing.router import ChatMigrations, Route, Router, agent_of
 from gateway.settings.root import SettingsStore
 from gateway.telemetry.recorder import Telemetry
 from gateway.turns.turn_context import turn_facts
+
+if TYPE_CHECKING:
+    from gateway.inbound.shared_messages import SharedMessages
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +104,8 @@ class Inbox:
 
     def share(self, here: Callable[[str], bool]) -> None:
         """Handle messages of those agents alone that are ``here``, because other gateways handle the others."""
+        from gateway.inbound.shared_messages import SharedMessages
+
         self.dispatcher.sharing = SharedMessages(here, lambda: self.settings.current.agent_ids)
 
     def left(self, agents: Collection[str]) -> None:

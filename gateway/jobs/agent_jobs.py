@@ -17,7 +17,6 @@ from gateway.base.errors import UsageError
 from gateway.jobs.job_service import JobService
 from gateway.jobs.job_words import job_lines, kind_of, line, name_for, named, run_lines, target, whole
 from gateway.ledger.job_rows import Job, JobKind, JobSession, NewJob
-from gateway.schedules.parsing import parse_schedule
 from gateway.schedules.schedule import At, to_text
 
 _KINDS: Final[dict[str, JobKind]] = {"reminder": "message", "task": "prompt"}
@@ -100,6 +99,8 @@ class AgentJobs:
         return former[0] if former else await self._service.add(new)
 
     def _new(self, wish: CronArguments, context: ToolContext) -> NewJob:
+        from gateway.schedules.parsing import parse_schedule
+
         text, kind = (wish.text or "").strip(), _KINDS[wish.kind or "reminder"]
         schedule = parse_schedule(wish.when or "", zone=self._zone, now=context.now)
         owner = context.audience.kind == "owner"
@@ -121,6 +122,8 @@ class AgentJobs:
 
     def _changes(self, job: Job, wish: CronArguments, context: ToolContext) -> dict[str, Any]:
         """Return the fields that a call changes."""
+        from gateway.schedules.parsing import parse_schedule
+
         changes: dict[str, Any] = {}
         kind = _KINDS[wish.kind] if wish.kind else job.kind
         if wish.when:

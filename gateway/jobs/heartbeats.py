@@ -16,7 +16,6 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.context.heartbeat_file import heartbeat_text
 from agent.context.workspace_files import HEARTBEAT
 from agent.errors import WorkspaceFileError
 from agent.timing import Clock
@@ -160,6 +159,8 @@ class Heartbeats:
 
     async def _beat(self, agent: RunningAgent, known: _Known, now: datetime) -> Skipped | None:
         """Store the message of a heartbeat, or return why there is none."""
+        from agent.context.heartbeat_file import heartbeat_text
+
         try:
             text = await asyncio.to_thread(heartbeat_text, agent.workspace, agent.profile.settings.bootstrap_max_chars)
         except WorkspaceFileError as error:

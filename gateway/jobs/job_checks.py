@@ -14,7 +14,6 @@ from channels.messages import ChatAddress
 from gateway.base.errors import UsageError
 from gateway.ledger.job_rows import Job, NewJob
 from gateway.ledger.rows import Unasked
-from gateway.schedules.parsing import zone_named
 from gateway.schedules.schedule import Schedule, from_text
 from memory.audience import OWNER, Audience
 
@@ -83,6 +82,8 @@ class JobChecks:
 
     def zone_of(self, job: NewJob) -> ZoneInfo:
         """Return the zone in which a job's times are meant."""
+        from gateway.schedules.parsing import zone_named
+
         return zone_named(job.zone) if job.zone else self._targets.zone(job.agent)
 
     async def readers(self, job: NewJob) -> Audience:

@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 
 from channels.messages import ChatAddress
 from gateway.ledger.job_rows import Job, JobRun, NewJob
-from gateway.schedules.parsing import zone_named
 from gateway.schedules.schedule import At, Schedule, from_text
 from gateway.schedules.schedule_words import in_words, instant_in_words, next_three
 
@@ -27,6 +26,8 @@ def name_for(text: str) -> str:
 
 def schedule_of(job: NewJob, zone: ZoneInfo) -> Schedule:
     """Return a job's schedule; ``zone`` is the owner's. Raises ValueError or ScheduleError where it is not readable any more."""
+    from gateway.schedules.parsing import zone_named
+
     return from_text(job.schedule, zone_named(job.zone) if job.zone else zone)
 
 

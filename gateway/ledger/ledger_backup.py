@@ -8,16 +8,18 @@ import logging
 import os
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
 from gateway.base.atomic_file import sync
 from gateway.base.errors import StorageFailed
-from gateway.ledger.raw_tables import SHAPES, Row
 from gateway.ledger.schema import APPLICATION_ID, STEPS
 from gateway.ledger.sqlite_engine import SqliteEngine
 from gateway.ledger.thread import LedgerConnection
+
+if TYPE_CHECKING:
+    from gateway.ledger.raw_tables import Row
 
 log = logging.getLogger(__name__)
 
@@ -179,6 +181,8 @@ def newest_copy(path: Path) -> tuple[Path, dict[str, list[Row]]] | None:
 
 
 def _rows(copy: Path) -> dict[str, list[Row]]:
+    from gateway.ledger.raw_tables import SHAPES
+
     db = apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         if db.pragma("application_id") != APPLICATION_ID or db.pragma("user_version") not in range(1, len(STEPS) + 1):
@@ -192,6 +196,8 @@ def _rows(copy: Path) -> dict[str, list[Row]]:
 
 def _read(db: apsw.Connection, table: str) -> list[Row]:
     """Read a table. Columns that are newer than the copy are NULL."""
+    from gateway.ledger.raw_tables import SHAPES, Row
+
     wanted = [column.partition(":")[0] for column in SHAPES[table].split()]
     present = {str(name) for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
     columns = [name if name in present else "NULL" for name in wanted]

@@ -13,7 +13,6 @@ import base64
 import io
 import json
 import re
-import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -237,6 +236,8 @@ def _cores_of(secret: str) -> Iterator[_Core]:
 def _plain(text: str) -> bytes:
     """Return the letters and figures of a text in small ASCII letters."""
     if not text.isascii():
+        import unicodedata
+
         text = unicodedata.normalize("NFKC", text)
     return text.encode("ascii", "ignore").lower().translate(None, _NOT_PLAIN)
 

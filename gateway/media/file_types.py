@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final
 
 from agent.tools.image_header import read_image_header
-from agent.tools.read_file import is_binary
 
 UNKNOWN: Final = "application/octet-stream"
 TEXT: Final = "text/plain"
@@ -66,6 +64,8 @@ _MB: Final = 1_000_000
 
 def media_type(data: bytes) -> str:
     """Return a file's MIME type: one of a few known by their first bytes, plain text, or ``application/octet-stream``."""
+    from agent.tools.read_file import is_binary
+
     found = read_image_header(data)
     if found is not None:
         return found.media_type
@@ -133,8 +133,10 @@ def safe_name(name: str, media_type: str, kind: str = _FALLBACK) -> str:
 
     An empty name is replaced by the ``kind`` of the file.
     """
+    from unicodedata import normalize
+
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    plain = "".join(character for character in unicodedata.normalize("NFKC", last) if _visible(character))
+    plain = "".join(character for character in normalize("NFKC", last) if _visible(character))
     plain = _UNFIT.sub("_", plain).strip(". _-")
     stem, dot, end = plain.rpartition(".")
     if not dot or not stem or len(end.encode()) > _LONGEST_END:
@@ -144,7 +146,11 @@ def safe_name(name: str, media_type: str, kind: str = _FALLBACK) -> str:
 
 
 def _visible(character: str) -> bool:
-    return character == " " or unicodedata.category(character)[0] not in {"C", "Z"}
+    if character.isascii():
+        return character.isprintable()
+    from unicodedata import category
+
+    return category(character)[0] not in {"C", "Z"}
 
 
 def _cut(text: str, most: int) -> str:

@@ -7,29 +7,28 @@ import logging
 import secrets
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct, field
 
-from agent.context.session_context import SessionContext
 from agent.errors import InvalidImage, WorkspaceFileError
 from agent.messages import Image
 from agent.models.protocol import sees_pictures
 from agent.taint import FILE, Marks, fenced, random_mark, source
 from agent.timing import Clock
 from agent.tools.image_header import read_image_header
-from agent.tools.image_resize import resized
-from agent.tools.web.page_text import decoded
 from agent.tools.workspace_sandbox import WorkspaceSandbox
 from channels.errors import NotFetched
 from channels.messages import Attachment, ChatAddress
 from channels.protocol import Channel, Fetches
-from gateway.media.audio_length import seconds_of
 from gateway.media.file_types import DOCUMENTS, HTML, TEXT, format_size, is_page, media_type, safe_name
 from gateway.media.pictures import PictureDescriber
 from gateway.media.recordings import Recording, Transcriber, Transcript, clock_time
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.message_settings import AttachmentSettings
+
+if TYPE_CHECKING:
+    from agent.context.session_context import SessionContext
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +123,8 @@ class IncomingFiles:
         self, conversation: SessionContext, arrived: RoutedMessage, data: bytes, attachment: Attachment
     ) -> Transcript | None:
         """Return what is said in a recording; None for other files, and where recordings are not transcribed."""
+        from gateway.media.audio_length import seconds_of
+
         kind = media_type(data)
         is_recording = kind.startswith("audio/") or (attachment.kind == "voice" and kind.startswith("video/"))
         if self._transcriber is None:
@@ -225,6 +226,8 @@ def _found(enclosure: WorkspaceSandbox, folder: PurePosixPath, head: str, limit:
 
 def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Attachment, inline: int) -> None:
     """Describe a file; add it as a picture, or quote its text."""
+    from agent.tools.image_resize import resized
+
     page = is_page(data, path.name)
     kind = HTML if page else media_type(data)
     voice = ", a voice message" if attachment.kind == "voice" else ""
@@ -249,6 +252,8 @@ def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Atta
 
 def _take_words(taken: StoredFiles, heard: Transcript, data: bytes) -> None:
     """Take what the sender spoke as the sender's words."""
+    from gateway.media.audio_length import seconds_of
+
     length = clock_time(seconds_of(data))
     taken.spoken.append((f"[voice message{f', {length}' if length else ''}]", heard.text))
     if heard.echo:
@@ -264,6 +269,8 @@ def _tell_of_recording(taken: StoredFiles, heard: Transcript, name: str) -> None
 
 
 def _quote(taken: StoredFiles, data: bytes, inline: int, name: str) -> None:
+    from agent.tools.web.page_text import decoded
+
     if not inline:
         return
     text = decoded(data, "", html=False).removeprefix("\ufeff")

@@ -11,14 +11,16 @@ import logging
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec.structs import asdict
 
 from agent.messages import FailureKind
 from agent.models.middleware.key_health import KeyTrouble
-from agent.models.token_estimate import Calibration
 from gateway.base.atomic_file import write_atomically
+
+if TYPE_CHECKING:
+    from agent.models.token_estimate import Calibration
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,8 @@ class ModelFactsCache:
 
     def calibration(self, model: str) -> Calibration:
         """Return how far our count was off for a model."""
+        from agent.models.token_estimate import Calibration
+
         learnt = self._models.get(model, {}).get("calibration")
         return Calibration(**learnt) if learnt else Calibration.for_model(model)
 

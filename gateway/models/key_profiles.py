@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from agent.models.catalog.known_models import SAME_PROVIDER
 from agent.models.catalog.provider_keys import Key, KeySource
 from gateway.base.atomic_file import stamp_of, write_atomically
 from gateway.base.errors import StorageFailed
@@ -114,6 +113,8 @@ def _parsed(raw: Any) -> Iterator[tuple[str, Profile]]:
 
 def same_provider(name: str) -> str:
     """Return the id of a provider that people call differently."""
+    from agent.models.catalog.known_models import SAME_PROVIDER
+
     return SAME_PROVIDER.get(name.lower(), name)
 
 

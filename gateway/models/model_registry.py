@@ -8,16 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.errors import AgentError
-from agent.models.catalog.discovery import find_local, served
-from agent.models.catalog.known_models import PROVIDERS
-from agent.models.catalog.model_listing import ListedModel, offers
-from agent.models.catalog.model_names import ModelNames
-from agent.models.catalog.model_selection import ResolvedModel, find, resolve_model
 from agent.models.catalog.prices import ESTIMATE, FREE, Price, PriceList, read_prices
 from agent.models.catalog.provider_keys import NO_SECRET, Key, KeySource, keys_of, no_profiles
 from agent.models.middleware.key_health import KeyHealth
@@ -32,9 +28,14 @@ from gateway.models.facts_cache import FILE_NAME as LEARNT_FILE
 from gateway.models.facts_cache import KEY_HEALTH_NAME as HEALTH_FILE
 from gateway.models.facts_cache import KeyHealthFile, ModelFactsCache
 from gateway.models.key_profiles import Profiles
-from gateway.models.model_stack import StackParts, build_model
 from gateway.settings.auth_settings import AuthSettings
 from gateway.settings.root import Settings
+
+if TYPE_CHECKING:
+    from agent.models.catalog.model_listing import ListedModel
+    from agent.models.catalog.model_names import ModelNames
+    from agent.models.catalog.model_selection import ResolvedModel
+    from gateway.models.model_stack import StackParts
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +132,8 @@ class ModelRegistry:
 
     def public_key(self, provider: str, agent_id: str = "") -> str | None:
         """Return an agent's first key for a provider that is asked at its public address; None without one, or for another address."""
+        from agent.models.catalog.known_models import PROVIDERS
+
         own, known = self._settings.providers.get(provider), PROVIDERS[provider]
         if (own is not None and own.base_url is not None) or self._env.get(known.address):
             return None
@@ -139,10 +142,15 @@ class ModelRegistry:
 
     def names(self, agent: AgentSettings, agent_id: str = "") -> ModelNames:
         """Return the accepted names of models."""
+        from agent.models.catalog.model_names import ModelNames
+
         return ModelNames(agent, self._settings, self._env, self._put, self.key_source(self._owner(agent_id)))
 
     async def offers(self, also: Sequence[str] = (), agent_id: str = "") -> tuple[ListedModel, ...]:
         """Return the models worth naming and ``also`` others, with what is known of each; servers on this machine are looked for."""
+        from agent.models.catalog.discovery import find_local, served
+        from agent.models.catalog.model_listing import offers
+
         key_source = self.key_source(self._owner(agent_id))
         here, own = await asyncio.gather(find_local(self._env), served(self._settings, self._env, key_source))
         named = [f"{provider}/{name}" for provider, names in own.items() for name in names]
@@ -160,6 +168,8 @@ class ModelRegistry:
         return self._prices[name]
 
     def _price_of(self, name: str) -> Price:
+        from agent.models.catalog.model_selection import find
+
         try:
             place = find(name, self._settings, self._env, lambda _provider: (_ANY_KEY,))
         except AgentError:
@@ -206,6 +216,8 @@ class ModelRegistry:
             await model.close()
 
     def _named(self, name: str, owner: str) -> Model:
+        from agent.models.catalog.model_selection import find
+
         if name in self._put:
             return self._put[name]
         if (owner, name) not in self._models:
@@ -218,6 +230,8 @@ class ModelRegistry:
 
         The list is built anew when keys were added or removed: a model that was left out for want of a key is tried again then.
         """
+        from gateway.models.model_stack import build_model
+
         keys = self._profiles.stamp(owner) if self._profiles else None
         built = self._with_failover.get((owner, choice))
         if built is None or built.keys != keys:
@@ -232,6 +246,9 @@ class ModelRegistry:
         return built.model
 
     async def _default(self, owner: str) -> Model:
+        from agent.models.catalog.discovery import find_local
+        from agent.models.catalog.model_selection import resolve_model
+
         now = self._clock.monotonic()
         if owner in self._by_default:
             model, since = self._by_default[owner]
@@ -242,6 +259,8 @@ class ModelRegistry:
         return self._by_default[owner][0]
 
     def _made(self, place: ResolvedModel, owner: str) -> Model:
+        from gateway.models.model_stack import build_model
+
         place = self._priced(place)
         known = self.learnt.limits(place.name) if place.facts.assumed else None
         if known is not None:
@@ -249,6 +268,8 @@ class ModelRegistry:
         return build_model((place,), self._parts(owner))
 
     def _parts(self, owner: str) -> StackParts:
+        from gateway.models.model_stack import StackParts
+
         def keys(place: ResolvedModel) -> tuple[Key, ...]:
             found = keys_of(place.provider, self._settings, self._env, self.key_source(owner)) or place.keys
             return tuple(key for key in found if key.is_sendable) or found

@@ -22,7 +22,6 @@ from gateway.ledger.rows import HELD_RETRY, OutboxRow
 from gateway.ledger.values import account_of
 from gateway.logs.secret_filter import SecretFilter
 from gateway.outbound.failed_sends import AccountHealth, AmbiguousSends, DeliveryListener, NoListener, answers, is_safe
-from gateway.outbound.replying import render, without_secrets
 from gateway.telemetry.recorder import Telemetry
 
 log = logging.getLogger(__name__)
@@ -263,6 +262,8 @@ class Delivery:
 
     async def _attempt(self, channel: Channel, row: OutboxRow) -> OutboxRow | None:
         """Send a chunk; return the conversation's next due chunk."""
+        from gateway.outbound.replying import render, without_secrets
+
         address, restarted = row.conversation.address, row.doubts > 0 and not self._doubts.began_here(row)
         if row.doubts and not is_safe(channel, row) and not await self._answers(channel, row):
             return await self._outbox.due_in(address)

@@ -25,7 +25,6 @@ from channels.live import Activity, LiveEvent, Note
 from channels.messages import ChatAddress, Inbound
 from channels.protocol import Channel, Drafts, Reacts
 from gateway.logs.secret_filter import SecretFilter
-from gateway.outbound.replying import shown
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.block_streaming import Sending
 from gateway.settings.message_settings import AckScope
@@ -121,6 +120,8 @@ class ProgressDisplay:
         show_frame(self._channel, self._conversation, frame)
 
     async def _preview(self, drafts: Drafts) -> None:
+        from gateway.outbound.replying import shown
+
         while True:
             await self._news.wait()
             self._news.clear()

@@ -6,17 +6,20 @@ import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from agent.loop.steering_source import ExtraMessage, SteeringSource
-from agent.loop.turn import Turn
 from agent.messages import UserMessage
 from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.ledger.protocol import TurnLedger
 from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue, QueuedMessage
 from gateway.routing.routed_message import RoutedMessage
+
+if TYPE_CHECKING:
+    from agent.loop.turn import Turn
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,15 +24,16 @@ from agent.tools.skill_files import SkillCommands
 from agent.tools.unfinished_commands import UnfinishedCommands
 from gateway.base.errors import HomebodyError
 from gateway.logs.redaction import Redactor
-from gateway.runner import output
 from gateway.runner.job_records import JobRecord, JobRecords
-from gateway.runner.output import Output
 from gateway.runner.runner_client import Runner
 from gateway.runner.running_job import JobHome, LostJob, RunningJob, act_of
 from gateway.sandbox.command import PATH
 from gateway.sandbox.limits import limits_of
 from gateway.sandbox.protocol import Access, Request, Sandbox
 from memory.audience import Audience
+
+if TYPE_CHECKING:
+    from gateway.runner.output import Output
 
 log = logging.getLogger(__name__)
 
@@ -243,6 +244,8 @@ class AgentCommands:
         self._do(asyncio.to_thread(self._remove, state))
 
     def _remove(self, state: JobState) -> None:
+        from gateway.runner import output
+
         self.records.remove(state.id)
         if state.path:
             output.remove(Path(self.workspace), state.path)
@@ -326,6 +329,8 @@ class AgentCommands:
         return made
 
     def _new_output(self, access: Access) -> Callable[[JobState], Output]:
+        from gateway.runner.output import Output
+
         folder = Path(self.workspace) if access == "rw" else None
         return lambda state: Output(self._redactor, folder, f"{state.started:%Y%m%d-%H%M%S}-{state.id}.txt")
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,11 +18,12 @@ from agent.tools.command_line import plain_words
 from agent.tools.command_runner import CommandRequest, JobState
 from agent.tools.protocol import Act
 from agent.tools.workspace_changes import FolderId
-from gateway.runner import output
 from gateway.runner.job_records import JobRecords
-from gateway.runner.output import Output
 from gateway.runner.runner_client import NotStarted, Process, Reason
 from memory.audience import Audience
+
+if TYPE_CHECKING:
+    from gateway.runner.output import Output
 
 log = logging.getLogger(__name__)
 
@@ -185,6 +186,8 @@ class RunningJob:
 
     async def lines(self, offset: int | None, limit: int, most: int) -> str:
         """See ``Job``."""
+        from gateway.runner import output
+
         if self._output.path and self._output.kept:
             return await asyncio.to_thread(_lines, self._home.workspace, self._output.path, offset, limit, most)
         return output.lines_of(self._output.ends(4 * output.KEPT).splitlines(), offset, limit, most)
@@ -247,6 +250,8 @@ class RunningJob:
 
 
 def _lines(workspace: Path, path: str, offset: int | None, limit: int, most: int) -> str:
+    from gateway.runner import output
+
     return output.lines_of(output.read(workspace, path) if path else (), offset, limit, most)
 
 

@@ -13,21 +13,23 @@ import weakref
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from agent.tool_settings import ExecSettings
 from agent.tools.protocol import Origin
 from gateway.base.paths import Paths
-from gateway.sandbox import command, explain, places
-from gateway.sandbox.bubblewrap import Bubblewrap
-from gateway.sandbox.check import check, interpreter
-from gateway.sandbox.landlock import Landlock
+from gateway.sandbox import command
 from gateway.sandbox.limits import limits_of, rlimits
-from gateway.sandbox.probe import Tried, try_bubblewrap, try_landlock
 from gateway.sandbox.protocol import CannotConfine, Confined, Limits, Request, Rung, Standing
 from gateway.settings.root import AgentProfile, Settings
+
+if TYPE_CHECKING:
+    from gateway.sandbox import places
+    from gateway.sandbox.bubblewrap import Bubblewrap
+    from gateway.sandbox.landlock import Landlock
+    from gateway.sandbox.probe import Tried
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +103,8 @@ class CommandSandbox:
 
     async def explain(self, agent: str) -> dict[str, Any]:
         """Describe what a command of that agent can see, write, reach and use, as JSON values, for each origin of a turn."""
+        from gateway.sandbox import explain
+
         profile = self._settings().agent(agent)
         owner, others = await self.standing(agent), await self.standing(agent, main=False)
         given = self._places(profile)
@@ -108,6 +112,8 @@ class CommandSandbox:
 
     async def check(self, agent: str) -> dict[str, Any]:
         """Run the canaries as commands of that agent, and unconfined beside it: what each of them saw, as JSON values."""
+        from gateway.sandbox.check import check
+
         standing = await self.standing(agent)
         own = self._settings().agent(agent)
         confined: dict[str, str] = {}
@@ -128,6 +134,8 @@ class CommandSandbox:
 
     async def _trial(self, own: AgentProfile, request: Request) -> Confined:
         """Confine a request of the check as one of that agent, whose Python may be read besides."""
+        from gateway.sandbox.check import interpreter
+
         return await self._confined(replace(request, agent=own.id), more=interpreter()[1])
 
     async def close(self) -> None:
@@ -157,6 +165,8 @@ class CommandSandbox:
         return Standing(rung="landlock" if second.works else "off", reason="; ".join(reasons), hint=best.hint)
 
     async def _try(self, name: str, trial: Callable[[], Awaitable[Tried]]) -> None:
+        from gateway.sandbox.probe import Tried
+
         async with self._trying:
             if name not in self._tried:
                 try:
@@ -167,10 +177,14 @@ class CommandSandbox:
                 log.info("commands: %s %s", name, "works" if tried.works else f"cannot be used: {tried.reason}")
 
     async def _try_bubblewrap(self) -> Tried:
+        from gateway.sandbox.probe import try_bubblewrap
+
         self._bubblewrap, tried = await try_bubblewrap(self._closed())
         return tried
 
     async def _try_landlock(self) -> Tried:
+        from gateway.sandbox.probe import try_landlock
+
         tmp = await asyncio.to_thread(tempfile.mkdtemp, prefix="homebody-try-")
         try:
             self._landlock, tried = await try_landlock(tmp, self._closed())
@@ -184,6 +198,8 @@ class CommandSandbox:
         return [str(Path.home()), str(self._paths.home), *(str(settings.agent(name).workspace) for name in settings.agent_ids)]
 
     def _places(self, profile: AgentProfile) -> places.Places:
+        from gateway.sandbox import places
+
         refused = self._refused(profile)
         return places.Places(
             readable=tuple(path for path in _wanted(profile.exec) if path not in refused), hidden=self._hidden(profile)
@@ -191,6 +207,8 @@ class CommandSandbox:
 
     def _refused(self, profile: AgentProfile) -> dict[str, str]:
         """Those of the wanted folders that are not given, with the reason."""
+        from gateway.sandbox import places
+
         hidden = (*self._hidden(profile), str(profile.workspace))
         why = {path: places.why_not_readable(path, hidden, str(Path.home())) for path in _wanted(profile.exec)}
         return {path: reason for path, reason in why.items() if reason}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, time, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
@@ -24,10 +24,12 @@ from agent.transcript.entries import InvalidEntry, Opened, decode
 from agent.transcript.stored_transcript import StoredTranscript
 from gateway.base.errors import StorageFailed
 from gateway.base.wall_time import instant_of
-from gateway.sessions.protocol import SessionTable, TranscriptStore
 from gateway.sessions.sessions_file import SessionFile, SessionRecord
 from gateway.sessions.transcript_folder import TranscriptFolder
 from gateway.settings.session_settings import ResetSettings
+
+if TYPE_CHECKING:
+    from gateway.sessions.protocol import SessionTable, TranscriptStore
 
 Due = Literal["daily", "idle"]
 

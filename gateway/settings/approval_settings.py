@@ -9,7 +9,6 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from agent.section import Section
 from agent.tools.protocol import Origin
-from gateway.settings.command_pattern import command_pattern, too_broad
 
 
 def _listed(given: object) -> object:
@@ -51,6 +50,8 @@ class ApprovalRule(Section):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
+        from gateway.settings.command_pattern import command_pattern, too_broad
+
         if self.command is not None and self.tool != "exec":
             raise ValueError(f"command is for the tool exec, not for {self.tool}")
         if self.to and fnmatchcase("exec", self.tool):

@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from agent.skills.listing import Listed, listing
 from agent.taint import source
 from agent.tools.path_rules import workspace_path
 from agent.tools.protocol import Act
 from agent.tools.skill_files import SkillFile
 from agent.tools.workspace_sandbox import WorkspaceSandbox
 from gateway.sandbox.command import below
-from gateway.settings.command_pattern import runs_others, takes_script
 from gateway.settings.root import SettingsInForce
 from gateway.settings.skill_settings import SkillEntry
 from gateway.skills.catalog import FOLDER, Skill, SkillCatalog
@@ -43,6 +41,8 @@ class AgentSkills:
 
     def listing(self, window: int) -> str:
         """Return the list of skills for the prompt of a model with that window."""
+        from agent.skills.listing import Listed, listing
+
         skills = self.catalog.scan()
         if skills is not self._listed[0]:
             self._saw(skills)
@@ -87,6 +87,8 @@ class AgentSkills:
 
         Programs that run whatever they are told, such as an interpreter, do not count as the skill's own.
         """
+        from gateway.settings.command_pattern import runs_others
+
         for one in self._ready() if argv else ():
             if any(below(path, str(one.folder)) for path in _started(argv or (), cwd)):
                 return {**_OWN, **self._given(one)}
@@ -136,6 +138,8 @@ def _sources(skill: Skill) -> tuple[str, ...]:
 
 def _started(argv: Sequence[str], cwd: str) -> list[str]:
     """Return the files that a command starts, as they really lie: its program, and the script that it gives an interpreter."""
+    from gateway.settings.command_pattern import takes_script
+
     words = [argv[0]] if "/" in argv[0] else []
     if takes_script(argv[0]) and len(argv) > 1 and not argv[1].startswith("-"):
         words.append(argv[1])

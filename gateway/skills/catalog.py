@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,15 +19,16 @@ from pydantic import BaseModel, SecretStr
 from pydantic.alias_generators import to_snake
 
 from agent.errors import InvalidSkill
-from agent.skills.header import Header, read_header
 from gateway.base.atomic_file import stamp_of
 from gateway.base.paths import Paths
 from gateway.sandbox.command import PATH
 from gateway.settings.root import AgentProfile, Settings, SettingsInForce
 from gateway.settings.skill_settings import SkillEntry
-from gateway.skills import skill_folder as folders
-from gateway.skills.skill_folder import SKILL_FILE, Content, Stamp
 from gateway.skills.trust import SkillTrust
+
+if TYPE_CHECKING:
+    from agent.skills.header import Header
+    from gateway.skills.skill_folder import Content, Stamp
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +145,8 @@ class SkillCatalog:
 
     def _state_of(self, there: Surroundings) -> _State:
         """Return what changes when a file of a skill, an approval or a required program does, without reading or judging anything."""
+        from gateway.skills import skill_folder as folders
+
         needs = [one.header.needs for one in self._found if one.header]
         programs = {name for need in needs for name in (*need.bins, *need.any_bins)}
         found: list[object] = [stamp_of(self.trust.path), {name for name in programs if _is_there(name, there)}]
@@ -179,6 +182,8 @@ class SkillCatalog:
         self._known = {path: known for path, known in self._known.items() if path in present}
 
     def _judged(self, path: Path, place: Place, there: Surroundings) -> Skill:
+        from gateway.skills.skill_folder import SKILL_FILE
+
         base = Skill(name=path.name, place=place, folder=path, state="broken")
         try:
             known = self._read(path, fixed=place == "bundled")
@@ -210,6 +215,9 @@ class SkillCatalog:
 
     def _read(self, path: Path, *, fixed: bool) -> _Known:
         """Return what a folder holds. Raises InvalidSkill."""
+        from agent.skills.header import read_header
+        from gateway.skills import skill_folder as folders
+
         known = self._known.get(path)
         if known is not None and (fixed or (known.content.settled and folders.stamp_of(path) == known.stamp)):
             return known
@@ -228,6 +236,8 @@ class SkillCatalog:
 
 def _folders(place: Place, root: Path) -> list[Path]:
     """Return the folders of a place that say that they are a skill, by name. A link among them is a folder elsewhere, and not one."""
+    from gateway.skills.skill_folder import SKILL_FILE
+
     if place == "workspace" and root.is_symlink():
         return []
     try:

@@ -11,7 +11,6 @@ from typing import Final
 
 from agent.characters import without_smuggled
 from gateway.base.atomic_file import write_atomically
-from gateway.skills import skill_words
 from gateway.skills.catalog import Skill
 
 FILE_NAME: Final = "skills-told.json"
@@ -62,6 +61,8 @@ class SkillQuestions:
 
 def question(skills: Sequence[Skill]) -> str:
     """Return the message that asks the owner about skills."""
+    from gateway.skills import skill_words
+
     lines = [f"- {one.name} ({skill_words.PLACES[one.place]}): {one.reason}{_purpose(one)}" for one in skills[:MOST_NAMED]]
     lines += [f"- and {len(skills) - MOST_NAMED} more" if len(skills) > MOST_NAMED else ""]
     name = skills[0].name if len(skills) == 1 else "NAME"

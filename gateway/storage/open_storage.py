@@ -6,16 +6,18 @@ import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import Paths
 from gateway.ledger.open_ledger import LEDGER, need_driver, open_ledger
 from gateway.ledger.protocol import Ledger
-from gateway.sessions.protocol import SessionStore
 from gateway.sessions.store import sessions_in
 from gateway.settings.storage_settings import StorageSettings
+
+if TYPE_CHECKING:
+    from gateway.sessions.protocol import SessionStore
 
 _CONTAINER: Final = re.compile("[0-9a-f]{12}")
 SIDES: Final = ("-wal", "-shm", "-open")

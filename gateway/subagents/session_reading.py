@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent.errors import AgentError, RequestRefused
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -12,7 +12,6 @@ from agent.taint import unfenced
 from agent.tools.protocol import Outcome, ToolContext
 from agent.tools.spawn import SpawnArguments
 from agent.transcript.entries import Said
-from agent.transcript.transcript import Transcript
 from gateway.agents.running_agent import RunningAgent
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.subagent_rows import SubAgent
@@ -22,6 +21,9 @@ from gateway.sessions.sessions_file import SessionRecord
 from gateway.subagents.starting import SubAgentStarter
 from gateway.subagents.tree_text import age
 from gateway.turns.user_message import cut, one_line
+
+if TYPE_CHECKING:
+    from agent.transcript.transcript import Transcript
 
 SHOWN: Final = 20
 """Messages of a history that are returned at once."""

@@ -17,7 +17,6 @@ from agent.tools.spawn import SpawnArguments
 from channels.messages import Inbound, Sender
 from channels.silent import is_silent, silent_place
 from gateway.agents.running_agent import RunningAgent
-from gateway.approvals.taint_rules import may_be_asked
 from gateway.base.wait import finish_despite_cancel
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import InboxRow
@@ -60,6 +59,8 @@ class SubAgentStarter:
 
     async def spawn(self, wanted: SpawnArguments, context: ToolContext) -> Outcome:
         """See ``Spawner``."""
+        from gateway.approvals.taint_rules import may_be_asked
+
         asking = await self._asking.of(context)
         limits = asking.agent.profile.subagents
         depth = asking.depth + 1

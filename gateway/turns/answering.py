@@ -7,13 +7,11 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.characters import without_smuggled
 from agent.errors import AgentError
 from agent.loop.steering_source import ExtraMessage
-from agent.loop.turn import Turn as AgentTurn
-from agent.loop.turn import TurnResult
 from agent.timing import Clock
 from channels.messages import ChatAddress
 from channels.protocol import Channel
@@ -26,9 +24,7 @@ from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.ledger.protocol import Ledger
 from gateway.logs.secret_filter import SecretFilter
 from gateway.media.media_service import MediaService
-from gateway.outbound.blocks import Blocks
 from gateway.outbound.progress import ProgressDisplay, TypingIndicator, typing_mode
-from gateway.outbound.replying import untagged
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import Steering
@@ -39,6 +35,10 @@ from gateway.turns.ending import TurnEndings
 from gateway.turns.turn_context import LedgerCallLog, TurnContext, bound
 from gateway.turns.user_message import quoted, user_message
 from gateway.voice.spoken_replies import SpokenReplies, SpokenWish
+
+if TYPE_CHECKING:
+    from agent.loop.turn import TurnResult
+    from gateway.outbound.blocks import Blocks
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +120,8 @@ class Answering:
 
     def _shown(self, context: TurnContext) -> tuple[Channel, Blocks, ProgressDisplay]:
         """Return the channel on which the turn is shown, what sends parts of its answer, and what shows its progress."""
+        from gateway.outbound.blocks import Blocks
+
         message, settings = context.message, context.agent.profile.settings
         place, mode = message.inbound.conversation, typing_mode(settings, message.inbound)
         channel, manner = self._channel(place), self._manner(place, context.agent)
@@ -159,6 +161,8 @@ class Answering:
         return known[2]
 
     async def _run(self, context: TurnContext, showing: ProgressDisplay, blocks: Blocks, gate: ApprovalGate) -> TurnResult:
+        from agent.loop.turn import Turn as AgentTurn
+
         inbound, audience, name = context.message.inbound, context.message.route.audience, context.message.row.uid
         conversation = await context.agent.conversations.open(
             context.record,
@@ -212,6 +216,8 @@ class Answering:
 
         Done before the turn's end is stored, so that `/stop` does not wait for it.
         """
+        from gateway.outbound.replying import untagged
+
         message, switch = context.message, context.record.voice
         channel = self._channel(message.inbound.conversation)
         spoken_to = any(one.recorded for each in (message, *context.further) for one in each.inbound.attachments)

@@ -12,13 +12,12 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.errors import AgentError
-from agent.loop.turn import TurnResult
 from agent.taint import Marks, fenced, random_mark
 from agent.timing import Clock
 from channels.live import Done
@@ -37,9 +36,7 @@ from gateway.ledger.rows import Arrival, InboxRow, NewApproval, NewEvent, NewOut
 from gateway.ledger.unasked import APPROVAL
 from gateway.logs.secret_filter import SecretFilter
 from gateway.media.media_service import MediaService
-from gateway.outbound.blocks import Blocks
 from gateway.outbound.progress import show_frame
-from gateway.outbound.replying import after_turn, prefix_of, replies
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.routing.routed_message import RoutedMessage, is_isolated, to_say
 from gateway.settings.root import SettingsStore
@@ -47,6 +44,10 @@ from gateway.telemetry.recorder import Telemetry
 from gateway.turns.turn_context import DEFECT, TurnContext, exit_of, in_words
 from gateway.turns.user_message import cut, label_of, unmarked
 from gateway.voice.spoken_replies import SpokenReplies
+
+if TYPE_CHECKING:
+    from agent.loop.turn import TurnResult
+    from gateway.outbound.blocks import Blocks
 
 log = logging.getLogger(__name__)
 
@@ -173,6 +174,8 @@ class TurnEndings:
         exit_code: int | None = None,
     ) -> None:
         """Queue what is left of a reply, and end its turn. ``exit_code``: a program's that asked, where the result does not say it."""
+        from gateway.outbound.replying import after_turn
+
         message, place = context.message, context.message.inbound.conversation
         channel = self._channel(place)
         held = result is not None and result.failure == "billing" and any(words in text for words in (USED_UP, REFUSED, TAKEN))
@@ -253,6 +256,8 @@ class TurnEndings:
 
     def signature(self, message: RoutedMessage) -> str:
         """Return what a reply begins with: the agent's name where several agents answer, or as the settings say."""
+        from gateway.outbound.replying import prefix_of
+
         place, agent = message.inbound.conversation, self._agents.get(message.route.agent)
         name = message.route.agent if agent is None else agent.profile.name  # a reload may have taken it away meanwhile
         several = not message.actor.local and len(self._answering(place)) > 1
@@ -265,6 +270,8 @@ class TurnEndings:
         self, message: RoutedMessage, text: str, buttons: Sequence[Button] = (), *, continued: bool = False, before: str = ""
     ) -> list[NewOutbound]:
         """Return the chunks to queue for a text. ``continued``: it continues what was sent ``before``."""
+        from gateway.outbound.replying import replies
+
         channel = self._channel(message.inbound.conversation)
         text = self.signature(message) + text if text and not continued else text
         return await replies(

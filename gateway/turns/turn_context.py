@@ -7,13 +7,11 @@ import hashlib
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from agent.errors import AgentError, TranscriptWriteError
-from agent.loop.call_log import CallState
-from agent.loop.turn import TurnResult
 from agent.messages import ToolCall
 from agent.models.notebook import NAME as NOTEBOOK
 from agent.tools.protocol import Effect
@@ -27,6 +25,10 @@ from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.turns.user_message import label_of, sources_of
+
+if TYPE_CHECKING:
+    from agent.loop.call_log import CallState
+    from agent.loop.turn import TurnResult
 
 
 class TurnContext(Struct, frozen=True):

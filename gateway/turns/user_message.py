@@ -6,17 +6,17 @@ What people wrote is escaped so that it cannot imitate the gateway's own marks: 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
-from agent.models import token_estimate
 from agent.taint import QUOTE, Marks, fenced, merged, neutralised, random_mark, source
 from agent.transcript.entries import Said
 from gateway.media.incoming import IncomingFiles, StoredFiles
 from gateway.routing.routed_message import Automation, RoutedMessage
+
+if TYPE_CHECKING:
+    from agent.context.session_context import SessionContext
 
 LONGEST_NAME: Final = 60
 LONGEST_QUOTE: Final = 300
@@ -39,7 +39,9 @@ _MARKS: Final = re.compile(
 
 def name_of(name: str, otherwise: str) -> str:
     """Return a display name as one plain, short line; ``otherwise`` where nothing of it can be read."""
-    seen = "".join(" " if unicodedata.category(letter)[0] in "CZ" else letter for letter in name)
+    from unicodedata import category
+
+    seen = "".join(" " if category(letter)[0] in "CZ" else letter for letter in name)
     plain = " ".join(_NOT_IN_NAMES.sub("", seen).split())
     return (plain if len(plain) <= LONGEST_NAME else plain[: LONGEST_NAME - 1].rstrip() + "…") or otherwise
 
@@ -224,6 +226,8 @@ async def _shortened(
     It is too long beyond ``most`` characters, by default beyond a share of the window. The same ``name`` always gives the same file, so
     that a repeat after a crash changes nothing. ``sources``: where the text comes from, if it is untrusted.
     """
+    from agent.models import token_estimate
+
     limit = conversation.window.size // SHARE
     fits = len(text) <= limit or token_estimate.estimate(text[: limit * ENOUGH]) <= limit
     if fits and (most is None or len(text) <= most):

@@ -15,13 +15,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.errors import AgentError
-from agent.loop.tool_runner import withdraw
 from agent.timing import Clock
 from channels.live import Activity, Rejected
 from channels.messages import API, Button, ChatAddress
@@ -32,14 +31,11 @@ from gateway.approvals.decisions import Decisions
 from gateway.approvals.record import asked_call
 from gateway.base import errors
 from gateway.base.wait import finish_despite_cancel, run_despite_cancel
-from gateway.command_handlers.model_commands import ModelCommands
 from gateway.command_handlers.rights import CommandRights
-from gateway.command_handlers.session_commands import SessionCommands
 from gateway.commands.table import COMMANDS
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Approval, Turn
 from gateway.outbound.progress import show_frame
-from gateway.outbound.replying import offered
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue, QueuedMessage
 from gateway.queue.steering import RunningTurn
@@ -48,8 +44,11 @@ from gateway.routing.router import agent_of
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.turns.answering import Answering
 from gateway.turns.ending import TurnEndings, marked, unasked_of
-from gateway.turns.interrupted import GivenUp, given_up, worked_on
+from gateway.turns.turn_code import load_turn_code
 from gateway.turns.turn_context import TurnContext, bound, in_words, turn_facts
+
+if TYPE_CHECKING:
+    from gateway.turns.interrupted import GivenUp
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +134,7 @@ class TurnWorker:
 
     async def work(self, ticket: Ticket[Any]) -> None:
         """Handle one item of a lane; it waits again where its agent is being rebuilt."""
+        await load_turn_code()
         with self._queue.at_work.working(agent_of(ticket.session)) as may:
             if not may:
                 self._lanes.give_back(ticket.session, [ticket.item])
@@ -254,6 +254,8 @@ class TurnWorker:
         return turn, [edited.get(one.row.id, one) for one in found]
 
     async def _resume(self, ticket: Ticket[Any], turn: Turn) -> None:
+        from gateway.turns.interrupted import given_up
+
         found = await self._read(turn.inbox)
         if ticket.ending == "stop":
             await self._endings.end(turn.id, "stopped", found[0] if found else None, reason="stopped by its owner")
@@ -295,6 +297,8 @@ class TurnWorker:
         self, agent: RunningAgent, record: SessionRecord, turn: Turn, found: Sequence[RoutedMessage], asked: Sequence[Approval]
     ) -> None:
         """End a turn whose questions were withdrawn: its calls are recorded as not run, where its session is still the present one."""
+        from agent.loop.tool_runner import withdraw
+
         reason = _pointless(asked, record)
         if record.session == asked[0].transcript:
             try:
@@ -313,6 +317,8 @@ class TurnWorker:
 
         Returns how the turn ends, given what the transcript holds.
         """
+        from gateway.turns.interrupted import worked_on
+
         try:
             transcript = await agent.conversations.transcript(record)
             over = judged(worked_on(over, transcript.entries)) or over
@@ -349,6 +355,10 @@ class TurnWorker:
     async def _command(
         self, agent: RunningAgent, message: RoutedMessage, record: SessionRecord, name: str, argument: str
     ) -> None:
+        from gateway.command_handlers.model_commands import ModelCommands
+        from gateway.command_handlers.session_commands import SessionCommands
+        from gateway.outbound.replying import offered
+
         exit_code = errors.OK
         buttons: Sequence[Button] = ()
         if doing := _SLOW_COMMANDS.get(name):

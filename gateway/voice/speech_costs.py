@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.ledger.spending import Spent
-from gateway.voice.speech_server import SpeechFailed, SpeechServer
+
+if TYPE_CHECKING:
+    from gateway.voice.speech_server import SpeechServer
 
 
 @asynccontextmanager
@@ -18,6 +21,8 @@ async def booked(
 
     Raises SpeechFailed where a budget does not allow it.
     """
+    from gateway.voice.speech_server import SpeechFailed
+
     row = None
     if guard is not None and usd:
         name = model if server.own else f"openai/{model}"

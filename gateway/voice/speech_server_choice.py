@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from gateway.voice.speech_server import SpeechServer
-
 if TYPE_CHECKING:
     from pydantic import SecretStr
+
+    from gateway.voice.speech_server import SpeechServer
 
 OPENAI: Final = "https://api.openai.com/v1"
 OpenAiKey = Callable[[str], str | None]
@@ -19,6 +19,8 @@ def server_of(
     base_url: str | None, api_key: SecretStr | None, *, agent: str, where: str, key: OpenAiKey
 ) -> SpeechServer | None:
     """Return the server; None where the settings name none and there is no key for OpenAI."""
+    from gateway.voice.speech_server import SpeechServer
+
     given = api_key.get_secret_value().strip() if api_key is not None else ""
     if base_url is not None:
         return SpeechServer(base_url=base_url, key=given, own=True, where=where)

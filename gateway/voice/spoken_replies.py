@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -17,11 +17,12 @@ from gateway.media.file_types import media_type
 from gateway.media.outgoing import OutgoingFiles
 from gateway.net.targets import place_in
 from gateway.settings.media_settings import TtsSettings
-from gateway.voice.speakable import speakable
 from gateway.voice.speech_costs import booked
 from gateway.voice.speech_prices import per_thousand
-from gateway.voice.speech_server import SpeechFailed, SpeechServer
 from gateway.voice.speech_server_choice import OpenAiKey, server_of
+
+if TYPE_CHECKING:
+    from gateway.voice.speech_server import SpeechServer
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,9 @@ class SpokenReplies:
 
         One that an attempt before a crash made is used again.
         """
+        from gateway.voice.speakable import speakable
+        from gateway.voice.speech_server import SpeechFailed
+
         settings = self._settings()
         server = server_of(settings.base_url, settings.api_key, agent=wish.agent, where=WHERE, key=self._key)
         if server is None:
@@ -130,5 +134,7 @@ class SpokenReplies:
 
 def _check(data: bytes, server: SpeechServer) -> None:
     """Raise SpeechFailed for what is no recording."""
+    from gateway.voice.speech_server import SpeechFailed
+
     if not media_type(data).startswith("audio/"):
         raise SpeechFailed(f"what {place_in(server.base_url)} sent is no recording; check {WHERE}.baseUrl")

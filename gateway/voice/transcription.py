@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent.timing import Clock
 from agent.tools.web.fetch_protocol import Fetcher
@@ -17,8 +17,10 @@ from gateway.media.recordings import Recording, Transcript, clock_time
 from gateway.settings.media_settings import AudioSettings
 from gateway.voice.speech_costs import booked
 from gateway.voice.speech_prices import per_minute
-from gateway.voice.speech_server import SpeechFailed, SpeechServer
 from gateway.voice.speech_server_choice import OpenAiKey, server_of
+
+if TYPE_CHECKING:
+    from gateway.voice.speech_server import SpeechServer
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +57,8 @@ class Transcription:
 
     async def transcribe(self, recording: Recording) -> Transcript | None:
         """Return the text of a recording. See ``Transcriber``."""
+        from gateway.voice.speech_server import SpeechFailed
+
         settings = self._settings()
         if settings.enabled is False:
             return None

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from memory.embedding.batch.protocol import BatchService
 from memory.embedding.endpoint import KeyRing
-from memory.embedding.fallback import FallbackEmbedder
 from memory.embedding.protocol import Embedder
 from memory.embedding.retry import Retries
 from memory.errors import EmbeddingFailed
@@ -137,6 +136,8 @@ def _with_fallback(first: Selection, settings: EmbeddingSettings, provider: str,
     ``remote`` and ``model`` belong to the first provider: its key and address are not used for the second. Only a remote
     fallback of a local model uses them, since nothing else does then.
     """
+    from memory.embedding.fallback import FallbackEmbedder
+
     if first.embedder is not None and first.embedder.provider == provider:
         return first
     spare = settings.provider == "local"

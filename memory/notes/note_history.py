@@ -7,14 +7,17 @@ import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory.audience import Audience
 from memory.errors import MemoryConflict, MemoryTrouble, MemoryUnreadable
 from memory.notes.note_reader import read_note
 from memory.notes.sources import NoteSources, Stamp
-from memory.notes.tidying import Proposal, applied
 from memory.notes.version_store import BY_OWNER, Version, VersionStore, undo_author, undone_by
 from memory.protocol import Author, Clock, Recorded
+
+if TYPE_CHECKING:
+    from memory.notes.tidying import Proposal
 
 
 def _unheard(_path: str, _by: Author, _text: str | None) -> None:
@@ -95,6 +98,8 @@ class NoteHistory:
         return await asyncio.to_thread(work)
 
     def _accept(self, proposal: Proposal, by: Author) -> list[Version]:
+        from memory.notes.tidying import applied
+
         paths = dict.fromkeys(edit.path for edit in proposal.edits)
         for path in paths:
             self._record(path, BY_OWNER)

@@ -8,7 +8,6 @@ from collections import OrderedDict
 from memory.embedding.identity import Identity, identity_of
 from memory.embedding.protocol import Embedder
 from memory.embedding.retry import CURRENT_CALL, CallProgress
-from memory.embedding.vector_checks import is_unit_vector
 from memory.errors import EmbeddingFailed
 from memory.protocol import Clock
 
@@ -96,6 +95,8 @@ class QueryEmbedder:
         return f"{provider} has not answered within {self._query_timeout:g} seconds; these results are by keyword only."
 
     async def _ask(self, embedder: Embedder, key: Key, attempt: CallProgress) -> list[float]:
+        from memory.embedding.vector_checks import is_unit_vector
+
         who, question = key
         CURRENT_CALL.set(attempt)
         try:

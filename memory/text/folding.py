@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 _OTHER = re.compile(r"[^\x00-\x7f]+")
 _NARROW = re.compile("[\uff61-\uff9f]+")
@@ -17,15 +16,24 @@ def folded(text: str) -> str:
 
 
 def _bare(run: re.Match[str]) -> str:
-    parts = unicodedata.normalize("NFD", run[0])
-    return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
+    from unicodedata import combining, normalize
+
+    return normalize("NFC", "".join(c for c in normalize("NFD", run[0]) if not combining(c)))
 
 
 def without_accents(text: str) -> str:
     """Return a text without diacritics and with each character at its place, so that positions in it are those in ``text``."""
-    return text if text.isascii() else "".join(unicodedata.normalize("NFD", character)[0] for character in text)
+    if text.isascii():
+        return text
+    from unicodedata import normalize
+
+    return "".join(normalize("NFD", character)[0] for character in text)
 
 
 def full_width(text: str) -> str:
     """Return a text with half-width katakana (as old devices write them) as the usual ones."""
-    return text if text.isascii() else _NARROW.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
+    if text.isascii():
+        return text
+    from unicodedata import normalize
+
+    return _NARROW.sub(lambda run: normalize("NFKC", run[0]), text)

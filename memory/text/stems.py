@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from memory.text import stop_words
-
 _ALGORITHMS = {
     "Dutch": "dutch",
     "French": "french",
@@ -39,6 +37,8 @@ def language_of(text: str) -> str:
     English is left to SQLite's own stemmer. Arabic is told by its script; the others by stop words, of which a list of names or
     numbers has none.
     """
+    from memory.text import stop_words
+
     words = _WORD.findall(text[:_LOOKED_AT].lower())
     if not text.isascii() and sum(bool(_ARABIC.match(word)) for word in words) * 2 > len(words):
         return ARABIC

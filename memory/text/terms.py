@@ -6,7 +6,6 @@ import re
 
 from msgspec import Struct
 
-from memory.text import stop_words
 from memory.text.folding import full_width
 
 UNSPACED = (
@@ -46,6 +45,8 @@ def query_terms(question: str, *, at_least_any: bool = True) -> Terms:
 
     With ``at_least_any`` False stop words are always removed (the query has a date, for example).
     """
+    from memory.text import stop_words
+
     question = full_width(question)
     runs = _RUN.findall(question)
     words = _WORD.findall(_RUN.sub(" ", question))

@@ -8,13 +8,16 @@ own answer replaces where it gives one (see ``agent.models.catalog.server_limits
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.models.catalog.prices import FREE, Price, PriceList
-from agent.models.thinking import Style
 from agent.settings import Api, CacheRule, ModelSettings
+
+if TYPE_CHECKING:
+    from agent.models.thinking import Style
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):

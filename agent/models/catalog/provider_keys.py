@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from agent.models.catalog.known_models import PROVIDERS
 from agent.settings import ModelsSettings
 
 Origin = Literal["profile", "settings", "environment", "none needed"]
@@ -69,6 +68,8 @@ def _in_settings(provider: str, settings: ModelsSettings) -> list[Key]:
 
 def _in_environment(provider: str, env: Mapping[str, str]) -> list[Key]:
     """``NAME``, then ``NAMES`` with several between commas, then ``NAME_1`` and so on."""
+    from agent.models.catalog.known_models import PROVIDERS
+
     known = PROVIDERS.get(provider)
     found: list[Key] = []
     for name in known.keys if known else ():

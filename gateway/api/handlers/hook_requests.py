@@ -13,7 +13,6 @@ from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.hooks.credentials import hash_of, new_secret
-from gateway.hooks.definition import checked_agent, checked_name, checked_rules, sample_of, warnings_of
 from gateway.hooks.receiver import HookReceiver
 from gateway.hooks.target import NOT_TO_OTHERS
 from gateway.ledger.hook_rows import LATEST, NOWHERE, Hook, HookCall, HookLedger, HookState
@@ -88,6 +87,8 @@ class HookHandlers:
         **rules: Any,
     ) -> dict[str, Any]:
         """Add a hook; return it with its token or, if it is ``signed``, its secret. Raises UsageError for what cannot be."""
+        from gateway.hooks.definition import checked_agent, checked_name, checked_rules
+
         name, now = checked_name(name), self._clock.now()
         settings, credential = self._settings(), new_secret()
         hook = Hook(
@@ -111,6 +112,8 @@ class HookHandlers:
         self, name: str, *, instruction: str | None = None, message: str | None = None, agent: str | None = None, **given: Any
     ) -> dict[str, Any]:
         """Change what is given of a hook; its token and what it took stay. Raises UsageError for what cannot be."""
+        from gateway.hooks.definition import checked_agent, checked_rules
+
         hook, settings = await self._found(name), self._settings()
         if instruction is None and message is None and agent is None and not given:
             raise UsageError("nothing was named that is to be changed", hint="homebody hooks change --help")
@@ -125,6 +128,8 @@ class HookHandlers:
         return self._facts(hook) | self._warnings(hook)
 
     def _warnings(self, hook: Hook) -> dict[str, Any]:
+        from gateway.hooks.definition import warnings_of
+
         rules = hook.rules
         return {"warnings": warnings_of(rules.model, [*(rules.allow or ()), *rules.deny], self._settings())}
 
@@ -170,6 +175,8 @@ class HookHandlers:
 
     async def trial(self, name: str, body: str | None = None) -> dict[str, Any]:
         """Return what to send for a test: a body, and headers that are good for it once, within a minute."""
+        from gateway.hooks.definition import sample_of
+
         if self._receiver is None:
             raise HomebodyError("a test goes through a running gateway", hint="Start it: homebody start")
         hook = await self._found(name)

@@ -10,15 +10,12 @@ from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
-from gateway.hooks.definition import checked_model, warnings_of
 from gateway.jobs.job_checks import Obstacle
 from gateway.jobs.job_service import JobService
 from gateway.jobs.job_words import facts, job_lines, name_for, named, run_facts, run_lines, schedule_of, target
 from gateway.ledger.job_rows import Job, JobKind, NewJob
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Unasked
-from gateway.routing.chat_addresses import checked_address
-from gateway.schedules.parsing import parse_schedule, zone_named
 from gateway.schedules.schedule import At, to_text
 from gateway.settings.root import Settings
 from memory.audience import OWNER, Audience
@@ -178,6 +175,8 @@ class JobHandlers:
 
     def _fields(self, job: NewJob, given: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of a job that the command's options mean."""
+        from gateway.hooks.definition import checked_model
+
         fields: dict[str, Any] = {}
         kind = _kind(given["kind"]) if given.get("kind") else job.kind
         if given.get("kind"):
@@ -205,6 +204,8 @@ class JobHandlers:
         return fields
 
     def _schedule(self, job: NewJob, kind: JobKind, given: dict[str, Any]) -> dict[str, Any]:
+        from gateway.schedules.parsing import parse_schedule, zone_named
+
         owners = self._service.targets.zone(job.agent)
         if given.get("zone") is None and given.get("when") is None:
             return {}
@@ -220,6 +221,8 @@ class JobHandlers:
         return facts(job, self._service.targets.zone(job.agent), self._clock.now())
 
     def _warnings(self, fields: Mapping[str, Any]) -> Sequence[str]:
+        from gateway.hooks.definition import warnings_of
+
         return warnings_of(fields.get("model"), fields.get("tools") or (), self._settings())
 
     def _answer(self, job: Job, warnings: Sequence[str] = ()) -> dict[str, Any]:
@@ -258,6 +261,8 @@ def _tools(names: str | Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _place(to: str, settings: Settings) -> ChatAddress | str | None:
+    from gateway.routing.chat_addresses import checked_address
+
     if to in {"owner", "none"}:
         return None if to == "owner" else "none"
     return checked_address(to, settings)

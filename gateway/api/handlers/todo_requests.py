@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agent.tools.todo_words import change_in_words, facts, list_facts, listed
 from gateway.agents.todo_lists import CHANGES, TodoLists
 from gateway.base.errors import UsageError
 from memory.audience import OWNER
@@ -24,6 +23,8 @@ class TodoHandlers:
 
     async def list(self, agent: str | None = None, section: str = "", *, everything: bool = False) -> dict[str, Any]:
         """Return the list, or a section of it; with ``everything`` also in words what is done. Raises UsageError."""
+        from agent.tools.todo_words import facts, list_facts, listed
+
         shown = await self._lists.shown(agent, OWNER)
         if section and not shown.found.in_section(section):
             known = ", ".join(filter(None, shown.found.sections())) or "none"
@@ -36,6 +37,8 @@ class TodoHandlers:
         self, do: str, agent: str | None = None, item: str = "", text: str = "", section: str = ""
     ) -> dict[str, Any]:
         """Make one change, and return the item with what came of it. Raises UsageError."""
+        from agent.tools.todo_words import change_in_words, facts
+
         known = next((one for one in CHANGES if one == do), None)
         if known is None:
             raise UsageError(f"there is no change {do!r}", hint=f"There is {', '.join(CHANGES)}.")

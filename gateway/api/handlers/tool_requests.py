@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from agent.models.token_estimate import Calibration, weight_of_tools
 from agent.tools.policy import ToolPolicy
 from agent.tools.protocol import ActingTool, Need, is_private, needs_of, output_of
 from gateway.agents.running_agent import RunningAgent
@@ -94,6 +93,8 @@ class ToolHandlers:
         return found
 
     def _facts(self, agent: RunningAgent, offered: OfferedTool) -> dict[str, Any]:
+        from agent.models.token_estimate import Calibration, weight_of_tools
+
         tool, name = offered.tool, offered.tool.spec.name
         excluded = self._excluded(self._settings().agent(agent.id), name)
         judged = isinstance(tool, ActingTool)

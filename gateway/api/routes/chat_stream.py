@@ -22,13 +22,14 @@ from starlette.routing import Route
 from channels.errors import ChannelError, LinkLost
 from channels.live import to_json
 from channels.terminal.channel import TerminalChannel
-from channels.terminal.client_connection import ClientConnection
 from gateway.api.answers import HEADERS, Refusal
 from gateway.api.event_stream import EventStream
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
+
+    from channels.terminal.client_connection import ClientConnection
 
 _ID = re.compile(r"[0-9A-Za-z]{16,64}")
 

@@ -22,7 +22,6 @@ from memory.store.keyword_hits import (
 from memory.store.sqlite.chunk_store import ChunkStore
 from memory.store.sqlite.index_database import Database
 from memory.store.vocabulary import LENGTHS, Vocabulary
-from memory.text.irregular import irregular_forms
 from memory.text.stems import forms
 from memory.text.terms import Terms, fts_string
 
@@ -61,6 +60,8 @@ class KeywordIndex:
         return wider if wider.coverage >= floor else hits
 
     def _irregular(self, word: str) -> list[str]:
+        from memory.text.irregular import irregular_forms
+
         return [form for form in irregular_forms(word.lower()) if self._count(fts_string(form))]
 
     def _search(
