@@ -85,6 +85,17 @@ threading.Thread(target=look, daemon=True).start()
 main(["gateway"])
 """
 USED_LATER = {
+    *("agent.context.flush", "agent.context.session_context", "agent.loop.turn", "agent.tools.exec", "agent.tools.todo_list"),
+    *("agent.transcript.history_view", "gateway.approvals.question", "gateway.command_handlers.session_commands"),
+    *("gateway.jobs.jobs_command", "gateway.models.model_stack", "gateway.outbound.blocks", "gateway.outbound.replying"),
+    *(
+        "gateway.sandbox.check",
+        "gateway.skills.skill_folder",
+        "gateway.subagents.starting",
+        "gateway.tools.registry",
+        "unicodedata",
+    ),
+    *(f"gateway.api.handlers.{name}_requests" for name in ("hook", "job", "todo", "tool")),
     *("concurrent.futures.process", "click", "colorama", "multiprocessing.connection", "uvicorn.main", "uvicorn.supervisors"),
     *("aiohttp", "anthropic", "discord", "httpx", "mcp", "openai", "slack_bolt", "slack_sdk", "telegram"),
     *("anyio._backends._asyncio", "html.entities", "starlette.applications", "starlette.middleware.errors"),

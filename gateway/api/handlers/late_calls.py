@@ -22,15 +22,15 @@ class LateCall:
         """Return what is called."""
         return (await self._made())[self._name]
 
-    async def __call__(self, **given: Any) -> Any:
+    async def __call__(self, *values: Any, **given: Any) -> Any:
         """Call it. Raises UsageError for arguments that it does not take."""
         real = await self.real()
         try:
-            signature(real).bind(**given)
+            signature(real).bind(*values, **given)
         except TypeError as error:
             hint = "Load the page again, or restart the gateway."
             raise UsageError(f"{self._name} is not called so: {error}", hint=hint) from error
-        return await real(**given)
+        return await real(*values, **given)
 
 
 def on_first_use(names: Iterable[str], make: Callable[[], Calls]) -> dict[str, Callable[..., Awaitable[Any]]]:
