@@ -47,7 +47,7 @@ async def test_the_list_is_shown_and_changed_during_a_turn_without_a_model(stree
         assert file.read_text() == "# To do\n\n- [x] milk\n"
         assert s.model.requests == []
 
-        calls = house.todo_calls.calls()
+        calls = house.agent_calls()
         facts = await calls["todo.list"]()
         assert [(item["text"], item["done"]) for item in facts["items"]] == [("milk", True)]
         with pytest.raises(UsageError, match="no section 'Garden'"):
