@@ -336,8 +336,18 @@ class WorkspaceMemory:
         today = self._clock.now().astimezone(self._zone).date()
         key = audience_key(audience)
         from memory.search.retrieval import build_query
+        from memory.text.figure_dates import order_in
 
-        return build_query(query, self.settings.query, today=today, audience=key, vector=vector, most=most, min_score=min_score)
+        return build_query(
+            query,
+            self.settings.query,
+            today=today,
+            order=order_in(self._zone),
+            audience=key,
+            vector=vector,
+            most=most,
+            min_score=min_score,
+        )
 
     def _index_was_reopened(self) -> None:
         self._sync.index_was_reopened()

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from memory.settings import FusedSettings, HybridSettings
 from memory.store.candidates import Candidate
-from memory.text.dates import Span
+from memory.text.dates import Span, evenly
 
 K = TypeVar("K")
 
@@ -21,6 +21,8 @@ _PASSAGE = 0.5
 """What is left of the weight of a passage's vector where its lines have vectors."""
 _LINE, _PAIR = 0.4, 0.6
 """Shares of the nearest line and of the nearest two in a row."""
+_STEP = 0.001
+"""By which share of the best score those that are in an order of time follow one another."""
 _LEAST_SPREAD = 0.2
 """Smallest range of cosines that is scaled to 0..1, so that of two almost equal cosines neither becomes 0."""
 
@@ -66,6 +68,20 @@ def fused_ranking(candidates: Sequence[Candidate], settings: FusedSettings, days
         if candidate.source == "sessions":
             candidate.score *= settings.transcript_weight
     return sorted(candidates, key=_order)
+
+
+def spread_over_days(ranked: Sequence[Candidate], days: Sequence[Span], most: int) -> list[Candidate]:
+    """Put candidates of a time of several days that have no word of the query in another order: first ``most`` from all of that time."""
+    silent = [
+        c for c in ranked if c.line.share == 0.0 and c.day is not None and any(span.days > 1 and c.day in span for span in days)
+    ]
+    firsts = {c.day: c for c in sorted(silent, key=lambda c: (c.path, c.start_line, c.part), reverse=True) if c.day is not None}
+    chosen = [firsts[day] for day in evenly(sorted(firsts), most)]
+    ids = {c.id for c in chosen}
+    best = max((c.score for c in silent), default=0.0)
+    for place, candidate in enumerate([*chosen, *(c for c in silent if c.id not in ids)]):
+        candidate.score = best * (1.0 - _STEP * place)
+    return sorted(ranked, key=_order)
 
 
 def reference_ranking(candidates: Sequence[Candidate], settings: HybridSettings, *, by_vector: bool) -> list[Candidate]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -19,16 +20,20 @@ from memory.search.ranking import (
     REFERENCE_SNIPPET_CHARS,
     fused_ranking,
     reference_ranking,
+    spread_over_days,
 )
 from memory.settings import QuerySettings
 from memory.store.candidates import Candidate, Lookup
 from memory.store.index import Index
 from memory.store.keyword_hits import weight_of
-from memory.text.dates import Span, spans, spelt_out, time_words
+from memory.text.dates import Span, day_after, day_words, spans, spelt_out, time_words
+from memory.text.figure_dates import Order
 from memory.text.folding import folded
 from memory.text.terms import Terms, query_terms
 from memory.text.times import asks_when
 
+_LONGEST_SEASON = 92
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _HARDLY = 0.05
 _LEAST_OF_FLOOR, _WHOLE_FLOOR_FROM = 0.6, 100
 """The floor applies in full from so many chunks on. With fewer, fewer lines hold words of a question by chance, and fewer words of one that
@@ -37,6 +42,7 @@ _IN_ORDER, _BY_COSINE = 0.15, 0.15
 """How much words in the order of the query, and a cosine, count for relevance, beside the share of words."""
 _SHORT_SPAN, _FEW_WORDS = 7, 2
 """Days of a time whose notes are relevant whatever they say, and words from which on those of a longer time are judged by them."""
+_ALL_WORDS = 0.999
 _ALIKE_BELOW = 0.3
 """Keyword coverage below which unknown words are searched in other forms; more would find something for every question."""
 _ANSWERED = 0.6
@@ -47,8 +53,9 @@ class Query(Struct, frozen=True, kw_only=True):
     """A parsed query. ``audience`` is as in ``memory.notes.sources.audience_key``; ``most`` and ``min_score`` limit the results.
 
     ``searched`` are the terms and the months of a month or season in the query, as headers have them; ``besides`` are the terms
-    without the names of months, seasons and years, which notes of that time need not have. ``unsaid`` tells that the terms lack a
-    word for such a time, which counts where it has no notes.
+    without the names of months, seasons and years, which notes of that time need not have, and without those of single days in
+    figures or counted from today. ``unsaid`` tells that the terms lack a word for a month, season or year, which counts where it has
+    no notes; ``of_a_day`` that such a day is named, and ``literals`` are its figures.
     """
 
     text: str
@@ -56,6 +63,8 @@ class Query(Struct, frozen=True, kw_only=True):
     searched: Terms
     besides: Terms
     unsaid: bool
+    of_a_day: bool
+    literals: tuple[str, ...]
     days: tuple[Span, ...]
     audience: str | None
     vector: Sequence[float] | None
@@ -80,23 +89,32 @@ def build_query(
     settings: QuerySettings,
     *,
     today: date,
+    order: Order = "unknown",
     audience: str | None,
     vector: Sequence[float] | None,
     most: int | None = None,
     min_score: float | None = None,
 ) -> Query:
-    """Parse a query."""
-    days = tuple(spans(text, today=today))
-    terms = query_terms(spelt_out(text, today=today), at_least_any=not days)
+    """Parse a query. ``order`` is that of its dates in figures with slashes."""
+    days = tuple(spans(text, today=today, order=order))
+    terms = query_terms(spelt_out(text, today=today, order=order), at_least_any=not days)
+    day = day_words(text, today=today)
+    rest = query_terms(day.rest, at_least_any=not days)
+    if days:
+        whole_year = any(span.days > _LONGEST_SEASON for span in days)  # a year is in most notes of it: its words do
+        code = (code for code in (*day.literals, *rest.code) if not (whole_year and _YEAR.fullmatch(code)))
+        terms = structs.replace(terms, code=tuple(dict.fromkeys(code)))
     time = time_words(text, today=today)
     said = _without(terms, time.beside)
-    besides = _without(said, time.names)
+    besides = _without(_without(rest if day.named else said, time.beside), time.names)
     return Query(
         text=text,
         terms=said,
         searched=structs.replace(said, words=(*said.words, *(m for m in time.months if m.lower() not in time.names))),
         besides=besides,
         unsaid=bool(time.names) and (said != terms or besides == said),
+        of_a_day=day.named,
+        literals=day.literals,
         days=days,
         audience=audience,
         vector=vector,
@@ -124,12 +142,21 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
         limit=fused.candidates,
         floor=min(fused.floor, _ALIKE_BELOW),
     )
+    overview = _asks_for_a_time(question, found)
+    if overview:
+        _leave_to_the_time(question, found)
     matches = LineMatches(
-        question.terms, found.weights, found.languages, alike=found.alike, asks_when=asks_when(folded(question.text))
+        question.besides if overview else question.terms,
+        found.weights,
+        found.languages,
+        alike=found.alike,
+        asks_when=asks_when(folded(question.text)),
     )
     for candidate in found.candidates:
         candidate.line = matches.measure(candidate.text)
     ranked = fused_ranking(found.candidates, fused, question.days)
+    if overview:
+        ranked = spread_over_days(ranked, question.days, question.most)
     floor = floor_of(fused.floor, found.total)
     if _is_nothing(index, found, floor, question):
         return Retrieval(hits=(), ranked=ranked, floored=True, floor=floor, coverage=found.coverage, scan=found.scan)
@@ -144,6 +171,42 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
         passages = merge_adjacent(kept, most=most, tokens=tokens, cut=cut_by(matches))
     hits = tuple(_hit(passage, settings.snippet_chars) for passage in passages)
     return Retrieval(hits=hits, ranked=ranked, passages=passages, floor=floor, coverage=found.coverage, scan=found.scan)
+
+
+def _asks_for_a_time(question: Query, found: Lookup) -> bool:
+    """Return whether a query has hardly a word but those for a time of several days, or none but those for a day, which has notes."""
+    besides = question.besides
+    if besides.pairs or besides.code or len(besides.words) >= _FEW_WORDS or (besides.words and question.of_a_day):
+        return False
+    if question.of_a_day and not besides:
+        return True
+    return any(
+        c.day and any(c.day in span and (span.days > 1 or question.of_a_day) for span in question.days)
+        for c in found.candidates
+    )
+
+
+def _leave_to_the_time(question: Query, found: Lookup) -> None:
+    """Leave out of the candidates of a query for a time alone what is of other times and neither has a word for it nor its figures."""
+    if question.besides:
+        return
+    said = LineMatches(question.terms, found.weights, found.languages, alike=found.alike)
+    kept = []
+    for candidate in found.candidates:
+        candidate.vector = candidate.lines = None
+        of_it = _is_of(candidate, question.days)
+        if (
+            of_it
+            or any(literal in candidate.text for literal in question.literals)
+            or said.measure(candidate.text).share >= _ALL_WORDS
+        ):
+            kept.append(candidate)
+    found.candidates[:] = kept
+
+
+def _is_of(candidate: Candidate, days: Sequence[Span]) -> bool:
+    day = candidate.day
+    return day is not None and any(day in span or (span.days == 1 and day == day_after(span.last)) for span in days)
 
 
 def _reference(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
@@ -176,7 +239,9 @@ def _is_nothing(index: Index, found: Lookup, floor: float, question: Query) -> b
     if found.coverage >= _ANSWERED and cosines:
         index.learn_answer(max(cosines))
     spans = [span for span in question.days if any(c.day and c.day in span for c in found.candidates)]
-    said = _said(question, found) if question.unsaid and not spans else 1.0
+    if question.of_a_day and not spans and floor > 0.0:
+        return _tells_nothing_of_the_day(index, found, floor, question)
+    said = _said(question.terms, found) if question.unsaid and not spans else 1.0
     if not found.candidates or found.coverage * said >= 1.0 or floor <= 0.0:
         return False
     if spans and (min(span.days for span in spans) <= _SHORT_SPAN or len(question.besides.words) < _FEW_WORDS):
@@ -188,15 +253,34 @@ def _is_nothing(index: Index, found: Lookup, floor: float, question: Query) -> b
         matches = LineMatches(question.besides, found.weights, found.languages, alike=found.alike)
         dated = [c for c in found.candidates if c.day and any(c.day in span for span in spans)]
         evidence = max(evidence, *(matches.share_of(f"{c.header}\n{c.text}") for c in dated))
+    return _is_too_little(index, evidence, cosines, floor)
+
+
+def _tells_nothing_of_the_day(index: Index, found: Lookup, floor: float, question: Query) -> bool:
+    """Return whether no candidate is relevant to a query that names a day of which there is no note.
+
+    One is that has the day's figures or all words for it, or enough of the others: a note that was written later may tell of that day.
+    """
+    if any(literal in c.text for c in found.candidates for literal in question.literals):
+        return False
+    if not question.besides:
+        return all(c.line.share < _ALL_WORDS for c in found.candidates)
+    matches = LineMatches(question.besides, found.weights, found.languages, alike=found.alike)
+    measured = [matches.measure(c.text) for c in found.candidates]
+    evidence = max((one.share + _IN_ORDER * one.phrases for one in measured), default=0.0) * _said(question.besides, found)
+    return _is_too_little(index, evidence, [c.vector for c in found.candidates if c.vector is not None], floor)
+
+
+def _is_too_little(index: Index, evidence: float, cosines: Sequence[float], floor: float) -> bool:
     if not cosines:
         return evidence < floor
     place = index.answers.place(index.live.embedder, max(cosines))
     return place is not None and evidence + _BY_COSINE * place < floor
 
 
-def _said(question: Query, found: Lookup) -> float:
+def _said(terms: Terms, found: Lookup) -> float:
     """Return the share of a query's words that is left if it has one more, which no note has."""
-    known = sum(found.weights.get(word, 0.0) for word in (*question.terms.words, *question.terms.content_bigrams))
+    known = sum(found.weights.get(word, 0.0) for word in (*terms.words, *terms.content_bigrams))
     return known / (known + weight_of(1, found.total))
 
 

@@ -26,6 +26,8 @@ class LineMatch(NamedTuple):
 
 
 NO_MATCH = LineMatch(0.0, 0.0, 0.0)
+MOST_DATED, MOST_TOLD_LATER = 60, 20
+"""Chunks of a time in a query that are candidates whatever they say, and those of the day after a single day, when some is told."""
 BARE = 0.1
 """Factor for the keyword score of headings without text, so that they rank below notes with content."""
 

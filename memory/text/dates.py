@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from calendar import day_name, month_name, monthrange
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
 from functools import cache
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from memory.text.figure_dates import FigureDate, Order, figure_dates
 from memory.text.folding import without_accents
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ _IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)-(\d\d)(?!\d)")
 _LAST = frozenset(
     """
     last past previous letzten letzter vergangenen vorigen dernier derniere passe passee pasado pasada scorso scorsa passato passata
+    before vorletzte vorletzten vorletzter vorletztes vorletztem avant antepasado antepasada penultimo penultima prima
     """.split()  # noqa: SIM905 - a list literal of them is three times as long
 )
 """Words beside the name of a time by which it is the newest that is over."""
@@ -47,8 +50,8 @@ _THIS = frozenset(
 )
 _IN_WORDS = re.compile(r"[^\W_]+")
 _LONGEST_SEASON = 92
-_WHOLE_SPAN = 31
-"""Days of a span of which the newest notes are looked up, rather than some from all of it."""
+_UNEVEN = 4
+T = TypeVar("T")
 
 
 class Span(Struct, frozen=True):
@@ -79,6 +82,18 @@ class TimeWords(Struct, frozen=True):
     months: tuple[str, ...]
 
 
+class DayWords(Struct, frozen=True):
+    """What a query says of single days, in figures or counted from today.
+
+    ``named`` tells whether it names any; ``literals`` are figures with a year, which notes of other days may have to the letter;
+    ``rest`` is the query without these words, and without phrases for several days.
+    """
+
+    named: bool
+    literals: tuple[str, ...]
+    rest: str
+
+
 def day_of(path: str) -> date | None:
     """Return the day in a note's name (``memory/2026-01-26-api.md``), if any."""
     found = _IN_NAME.search(path.rsplit("/", 1)[-1])
@@ -92,12 +107,17 @@ def header(day: date | None, heading: str) -> str:
     return f"{day:%Y-%m-%d} ({day.day} {month_name[day.month]} {day.year}, {day_name[day.weekday()]}) {heading}".rstrip()
 
 
-def spans(question: str, *, today: date) -> list[Span]:
-    """Return the days in a query, absolute or relative to ``today``. Dates without a year are in the past."""
+def spans(question: str, *, today: date, order: Order = "unknown") -> list[Span]:
+    """Return the days in a query, absolute or relative to ``today``. Dates without a year are in the past.
+
+    ``order`` is that of figures with slashes in English.
+    """
     from memory.text.relative_days import counted  # 37 patterns, which only a query needs
 
     relative = counted(question, today)
-    found = [span for span, _ in _absolute(_without(question, relative), today)]
+    figures = figure_dates(_without(question, relative), today, order)
+    found = [span for span, _ in _absolute(_without(question, [*relative, *figures]), today)]
+    found += [Span(day, day) for one in figures for day in one.days]
     found += [Span(one.first, one.last) for one in relative]
     return list(dict.fromkeys(found))
 
@@ -108,7 +128,8 @@ def time_words(question: str, *, today: date) -> TimeWords:
 
     relative = counted(question, today)
     phrases = [(Span(one.first, one.last), question[one.start : one.end]) for one in relative if one.season]
-    phrases += [(span, match[0]) for span, match in _absolute(_without(question, relative), today) if span.days > 1]
+    others = _without(question, [*relative, *figure_dates(_without(question, relative), today)])
+    phrases += [(span, match[0]) for span, match in _absolute(others, today) if span.days > 1]
     words = {word for _, phrase in phrases for word in _IN_WORDS.findall(without_accents(phrase).lower())}
     named = _MONTHS.keys() | {one.season for one in relative}
     return TimeWords(
@@ -126,25 +147,47 @@ def _months_of(span: Span) -> list[str]:
     return [month_name[number % 12 + 1] for number in range(first, span.last.year * 12 + span.last.month)]
 
 
-def spelt_out(question: str, *, today: date) -> str:
-    """Replace each relative date by the day in the spelling in which notes of that day are indexed.
+def spelt_out(question: str, *, today: date, order: Order = "unknown") -> str:
+    """Replace each relative date by the day in the spelling in which notes of that day are indexed, and each in figures by day and month.
 
     Phrases for several days are removed: their words ("last", "week") are in many notes. Seasons stay, by their names.
     """
     from memory.text.relative_days import counted
 
+    relative = counted(question, today)
+    figures = figure_dates(_without(question, relative), today, order)
     pieces, end = [], 0
-    for one in counted(question, today):
-        if one.season:
+    phrases: list[Counted | FigureDate] = [*relative, *figures]
+    for one in sorted(phrases, key=lambda one: one.start):
+        if isinstance(one, FigureDate):
+            said = " ".join(f"{day.day} {month_name[day.month]}" for day in one.days)
+        elif one.season:
             continue
-        pieces += [question[end : one.start], header(one.first, "") if one.first == one.last else " "]
+        else:
+            said = header(one.first, "") if one.first == one.last else " "
+        pieces += [question[end : one.start], said]
         end = one.end
     return "".join(pieces) + question[end:]
 
 
-def _without(question: str, phrases: Sequence[Counted]) -> str:
-    for one in reversed(phrases):
-        question = f"{question[: one.start]} {question[one.end :]}"
+def day_words(question: str, *, today: date) -> DayWords:
+    """Return what a query says of single days, and the query without it."""
+    from memory.text.relative_days import counted
+
+    relative = counted(question, today)
+    figures = figure_dates(_without(question, relative), today)
+    replaced: list[Counted | FigureDate] = [*(one for one in relative if not one.season), *figures]
+    return DayWords(
+        named=bool(figures) or any(one.first == one.last for one in relative),
+        literals=tuple(question[one.start : one.end] for one in figures if one.whole),
+        rest=_without(question, replaced),
+    )
+
+
+def _without(question: str, phrases: Iterable[Counted | FigureDate]) -> str:
+    """Return a query with blanks in the place of phrases."""
+    for one in phrases:
+        question = f"{question[: one.start]}{' ' * (one.end - one.start)}{question[one.end :]}"
     return question
 
 
@@ -157,8 +200,7 @@ def _written() -> tuple[tuple[re.Pattern[str], tuple[int, int, int]], ...]:
     )
     after = rf"\b{_MONTH} (?:dernier|pasado|scorso|passato)\b"
     return (
-        (re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?(?![\d-])"), (1, 2, 3)),
-        (re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)?(?!\d)"), (3, 2, 1)),
+        (re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?![\d-])"), (1, 2, 0)),
         (re.compile(rf"(?<!\d){_DAY}(?: of| de| di)? {_MONTH}\b(?:,?(?: de| del)? {_YEAR})?", re.IGNORECASE), (3, 2, 1)),
         (re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?:,? {_YEAR})?(?!\d)", re.IGNORECASE), (3, 1, 2)),
         (re.compile(rf"\b{_MONTH}\.?,?(?: of| de| del)? {_YEAR}\b", re.IGNORECASE), (2, 1, 0)),
@@ -201,10 +243,29 @@ def _span(year: str | None, month: str | None, day: str | None, today: date) -> 
     return Span(date(this, number, 1), date(this, number, monthrange(this, number)[1]))
 
 
-def spread(days: int, ids: Sequence[int], most: int) -> Sequence[int]:
-    """Choose at most ``most`` chunks of a span of so many days: the first ones, or of a long span some from all of it."""
-    step = -(-len(ids) // most) if days > _WHOLE_SPAN else 1
-    return ids[:: max(1, step)][:most]
+def day_after(day: date) -> date:
+    """Return the next day, or the calendar's last one."""
+    return day if day == date.max else day + timedelta(days=1)
+
+
+def evenly(items: Sequence[T], most: int) -> Sequence[T]:
+    """Choose at most ``most`` items from all of a sequence, in their order."""
+    count = min(most, len(items))
+    return [items[(2 * place + 1) * len(items) // (2 * count)] for place in range(count)]
+
+
+def spread(rows: Iterable[tuple[date | str, int]], most: int) -> list[int]:
+    """Choose at most ``most`` chunks of several days, given as days and ids: of days from all of the time, and of each as many."""
+    by_day: dict[date | str, list[int]] = {}
+    for day, id_ in rows:
+        by_day.setdefault(day, []).append(id_)
+    chosen = [by_day[day] for day in evenly(sorted(by_day, key=str), most)]
+    return [id_ for turn in zip_longest(*chosen) for id_ in turn if id_ is not None][:most]
+
+
+def of_each_day(days: int, most: int) -> int:
+    """Return how many chunks of each of so many days ``spread`` needs: some days have fewer than their share."""
+    return -(-most // max(1, min(days, most))) * _UNEVEN
 
 
 def _date(year: str, month: str, day: str) -> date | None:

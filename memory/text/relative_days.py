@@ -31,6 +31,11 @@ _NUMBERS = {
             "eight acht huit ocho otto",
             "nine neun neuf nueve nove",
             "ten zehn dix diez dieci",
+            "eleven elf onze once undici",
+            "twelve zwolf douze doce dodici",
+            "thirteen dreizehn treize trece tredici",
+            "fourteen vierzehn quatorze catorce quattordici",
+            "fifteen funfzehn quinze quince quindici",
         ),
         1,
     )
@@ -73,8 +78,15 @@ _RECENT = timedelta(days=14)
 _HERE = "hier"
 """Yesterday in French, and here in German."""
 _DECEMBER, _SATURDAY = 12, 5
+_COUPLE = ("a couple of", "un par de", "un paio di")
+_FEW = (
+    *("a few", "several", "ein paar", "einigen", "mehreren", "quelques", "plusieurs", "unos", "unas", "algunos", "algunas"),
+    *("varios", "varias", "alcuni", "alcune", "qualche"),
+)
+_MOST_FEW = 5
+"""So many at most are a few; two are the fewest."""
 _THIS = frozenset(
-    {"this", "diese", "diesen", "diesem", "dieses", "ce", "cet", "cette", "este", "esta", "questo", "questa", "quest"}
+    {"this", "diese", "diesen", "diesem", "dieses", "dieser", "ce", "cet", "cette", "este", "esta", "questo", "questa", "quest"}
 )
 
 
@@ -100,7 +112,7 @@ def counted(question: str, today: date) -> list[Counted]:
 def _counted(question: str, today: date) -> tuple[Counted, ...]:
     """Find them once for all that a search asks of a question: there are some forty patterns."""
     found: list[Counted] = []
-    plain = without_accents(question)
+    plain = without_accents(question).replace("’", "'")
     for pattern, meaning in _RULES:
         for match in pattern.finditer(plain):
             if match[0].lower().startswith(_HERE) and not _is_french(question):
@@ -108,7 +120,7 @@ def _counted(question: str, today: date) -> tuple[Counted, ...]:
             if any(match.start() < one.end and one.start < match.end() for one in found):
                 continue
             first, last = meaning(match, today)
-            season = match["season"].lower() if "season" in pattern.groupindex else ""
+            season = _Either(match)["season"].lower()
             found.append(Counted(match.start(), match.end(), first, last, season))
     return tuple(sorted(found, key=lambda one: one.start))
 
@@ -126,11 +138,71 @@ def _day(back: int) -> Meaning:
 
 
 def _ago(match: re.Match[str], today: date) -> tuple[date, date]:
-    word = match["count"].lower()
+    word, (length, slack) = match["count"].lower(), _length_of(match)
+    if word in _COUPLE or word in _FEW:
+        slack = max(1, slack)
+        return _back(today, (2 if word in _COUPLE else _MOST_FEW) * length + slack), _back(today, 2 * length - slack)
     number = int(word) if word.isdigit() else _NUMBERS.get(word, 1)
-    unit = match["unit"].lower()
-    length, slack = _LENGTHS[_UNIT_OF.get(unit) or _UNIT_OF[unit[:-1]]]
     return _back(today, number * length + slack), _back(today, number * length - slack)
+
+
+def _length_of(match: re.Match[str]) -> tuple[int, int]:
+    unit = match["unit"].lower()
+    return _LENGTHS[_UNIT_OF.get(unit) or _UNIT_OF[unit[:-1]]]
+
+
+def _weeks_ago(number: int) -> Meaning:
+    def meaning(_: re.Match[str], today: date) -> tuple[date, date]:
+        length, slack = _LENGTHS["w"]
+        return _back(today, number * length + slack), _back(today, number * length - slack)
+
+    return meaning
+
+
+def _fortnights_ago(match: re.Match[str], today: date) -> tuple[date, date]:
+    word = (match["count"] or "a").lower()
+    return _weeks_ago(2 * (int(word) if word.isdigit() else _NUMBERS.get(word, 1)))(match, today)
+
+
+def _half_a_year_ago(_: re.Match[str], today: date) -> tuple[date, date]:
+    length, slack = _LENGTHS["m"]
+    return _back(today, 6 * length + 2 * slack), _back(today, 6 * length - 2 * slack)
+
+
+def _since(match: re.Match[str], today: date) -> tuple[date, date]:
+    """The days from so many weeks, months or the like back until today."""
+    word = match["count"].lower()
+    number = _MOST_FEW if word in _FEW else 2 if word in _COUPLE else int(word) if word.isdigit() else _NUMBERS.get(word, 1)
+    return _back(today, number * _length_of(match)[0]), today
+
+
+def _before_last(match: re.Match[str], today: date) -> tuple[date, date]:
+    """The day, week, month or year before the last one."""
+    named = {key.rstrip("23"): value.lower() for key, value in match.groupdict().items() if value}
+    if "day" in named:
+        day = _back(today, ((today.weekday() - _DAYS[named["day"]]) % 7 or 7) + 7)
+        return day, day
+    if "season" in named:
+        first, last = _ended_season(today, _SEASONS[named["season"]])
+        return _season_of(max(1, first.year - 1), first.month) if first.year > 1 else (first, last)
+    kind = next(key for key in ("week", "weekend", "month", "year") if key in named)
+    if kind == "week":
+        monday = _back(today, today.weekday())
+        return _back(monday, 14), _back(monday, 8)
+    if kind == "weekend":
+        saturday = _back(today, _since_saturday(today) + 7)
+        return saturday, saturday + timedelta(days=1)
+    if kind == "month":
+        last = _back(_back(today.replace(day=1), 1).replace(day=1), 1)
+        return last.replace(day=1), last
+    year = max(1, today.year - 2)
+    return date(year, 1, 1), date(year, 12, 31)
+
+
+def _since_saturday(today: date) -> int:
+    """Return how many days ago the last whole weekend began."""
+    since = (today.weekday() - _SATURDAY) % 7
+    return since + 7 if since <= 1 else since
 
 
 def _is_this(match: re.Match[str]) -> bool:
@@ -154,10 +226,7 @@ def _week(match: re.Match[str], today: date) -> tuple[date, date]:
 
 def _weekend(match: re.Match[str], today: date) -> tuple[date, date]:
     """The last whole weekend before today; of "this" one, it may be now."""
-    since = (today.weekday() - _SATURDAY) % 7
-    if since <= 1 and not _is_this(match):
-        since += 7
-    saturday = _back(today, since)
+    saturday = _back(today, (today.weekday() - _SATURDAY) % 7 if _is_this(match) else _since_saturday(today))
     return saturday, min(today, saturday + timedelta(days=1))
 
 
@@ -176,11 +245,18 @@ def _season(match: re.Match[str], today: date) -> tuple[date, date]:
     month = _SEASONS[match["season"].lower()]
     if match["year"]:
         return _season_of(int(match["year"]), month)
+    if match["last"]:
+        return _ended_season(today, month)
     first, last = _season_of(today.year, month)
-    ended = bool(match["last"])
-    while last >= today if ended else first > today:
-        if first.year <= 1:
-            break
+    if first > today and first.year > 1:
+        first, last = _season_of(first.year - 1, month)
+    return first, min(last, today)
+
+
+def _ended_season(today: date, month: int) -> tuple[date, date]:
+    """Return the newest season of a kind that is over."""
+    first, last = _season_of(today.year, month)
+    while last >= today and first.year > 1:
         first, last = _season_of(first.year - 1, month)
     return first, min(last, today)
 
@@ -199,7 +275,8 @@ def _back(day: date, days: int) -> date:
     return date.fromordinal(max(1, day.toordinal() - days))
 
 
-_COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})"
+_COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join((*_COUPLE, *_FEW, *_NUMBERS))})"
+_ABOUT_DE, _ABOUT_ES = r"(?:etwa |ungefahr |rund |gut |knapp |circa )?", r"(?:unos |unas |como |casi |mas o menos )?"
 _DAY, _SEASON = rf"(?P<day>{'|'.join(_DAYS)})", rf"(?P<season>{'|'.join(_SEASONS)})"
 _PART = (
     r"(?:\s+(?:morning|noon|afternoon|evening|night|fruh|morgen|vormittag|mittag|nachmittag|abend|nacht"
@@ -215,19 +292,64 @@ _DERNIER, _PASSE = r"(?P<which>derniere?|passee?)", r"(?P<which>pasad[oa])"
 _SCORSO = r"(?P<which>scors[oa]|passat[oa])"
 
 
+def _before_last_phrases() -> Sequence[tuple[str, Meaning]]:
+    """These come first: they hold phrases for the last week or year."""
+    season, month, year = rf"(?P<season2>{'|'.join(_SEASONS)})", "(?P<month2>mois|mes|mese)", "(?P<year2>annee|ano|anno)"
+    week, weekend = "(?P<week2>semaine|semana|settimana)", "(?P<weekend2>week-?end|fin de semana|fine settimana|weekend)"
+    day = rf"(?P<day2>{'|'.join(_DAYS)})"
+    theirs = f"(?:{week}|{weekend}|{month}|{year}|{season}|{day})"
+    english = f"(?:(?P<week>week)|(?P<weekend>weekend)|(?P<month>month)|(?P<year>year)|{_SEASON}|{_DAY})"
+    german = f"(?:(?P<week>woche)|(?P<weekend>wochenende)|(?P<month>monats?)|(?P<year>jahr)|{_SEASON}|{_DAY})"
+    return (
+        (rf"(?:(?:in|on) )?(?:the )?{english} before last", _before_last),
+        (rf"(?:(?:in der|im|am|das|die|den|der) )?vorletzte[nmrs]? {german}", _before_last),
+        (rf"(?:l'|la |le )?avant-derniere? {theirs}", _before_last),
+        (rf"(?:el |la )?{theirs} antepasad[oa]", _before_last),
+        (rf"(?:el |la |il )?penultim[oa] {theirs}", _before_last),
+        (rf"(?:il |la |l')?{theirs} prima (?:della scorsa|dello scorso|di quell[oa] scors[oa])", _before_last),
+        (r"vorvorgestern|trasanteayer|trasantier|avant-avant-hier", _day(3)),
+        (r"the night before last|anteanoche|antenoche", _day(2)),
+    )
+
+
+def _fortnight_phrases() -> Sequence[tuple[str, Meaning]]:
+    return (
+        (rf"(?:{_COUNT} )?fortnights? ago", _fortnights_ago),
+        (r"(?:(?:in|during|over) )?(?:the )?(?:last|past) fortnight", _recently),
+        (rf"vor {_ABOUT_DE}(?:vierzehn|14) tagen", _weeks_ago(2)),
+        (rf"vor {_ABOUT_DE}acht tagen", _weeks_ago(1)),
+        (r"il y a (?:environ )?(?:quinze|15) jours|il y a une quinzaine(?: de jours)?", _weeks_ago(2)),
+        (r"il y a (?:environ )?huit jours", _weeks_ago(1)),
+        (rf"hace {_ABOUT_ES}(?:quince|15) dias|hace una quincena", _weeks_ago(2)),
+        (r"(?:circa )?(?:quindici|15) giorni fa|una quindicina di giorni fa", _weeks_ago(2)),
+        (
+            r"half a year ago|vor einem halben jahr|hace medio ano|(?:mezz'|mezzo )anno fa",
+            _half_a_year_ago,
+        ),
+        (rf"(?:in|during|over) the (?:last|past) {_COUNT} (?P<unit>day|week|month|year)s?", _since),
+        (rf"in den (?:letzten|vergangenen) {_COUNT} (?P<unit>tag|woche|monat|jahr)(?:en|e|n)?", _since),
+        (
+            rf"(?:ces|les|des|pendant les|durant les) {_COUNT} (?:derniers|dernieres) (?P<unit>jour|semaine|mois|annee|an)s?",
+            _since,
+        ),
+        (rf"en (?:los|las) ultim[oa]s {_COUNT} (?P<unit>dia|semana|mes|ano)(?:es|s)?", _since),
+        (rf"(?:negli|nelle|nei) ultim[ie] {_COUNT} (?P<unit>giorn[io]|settiman[ae]|mes[ei]|ann[io])", _since),
+    )
+
+
 def _day_phrases() -> Sequence[tuple[str, Meaning]]:
     return (
         (
-            r"(?:the )?day before yesterday|vorgestern|avant-hier|anteayer|antes de ayer|l'altro ieri|ieri l'altro|altroieri",
+            rf"(?:(?:the )?day before yesterday|vorgestern|avant-hier|anteayer|antes de ayer|l'altro ieri|ieri l'altro|altroieri){_PART}",
             _day(2),
         ),
         (rf"(?:yesterday|gestern|hier|ayer|ieri){_PART}|last night|anoche", _day(1)),
         (rf"(?:today|heute|aujourd'hui|hoy|oggi){_PART}|tonight|stamattina|stasera|stanotte", _day(0)),
         (r"this (?:morning|afternoon|evening)|ce (?:matin|soir)|cet apres-midi|esta (?:manana|tarde|noche)", _day(0)),
         (rf"{_COUNT} (?P<unit>day|week|month|year)s? ago", _ago),
-        (rf"vor {_COUNT} (?P<unit>tag|woche|monat|jahr)(?:en|e|n)?", _ago),
-        (rf"il y a {_COUNT} (?P<unit>jour|semaine|mois|annee|an)s?", _ago),
-        (rf"hace {_COUNT} (?P<unit>dia|semana|mes|ano)(?:es|s)?", _ago),
+        (rf"vor {_ABOUT_DE}{_COUNT} (?P<unit>tag|woche|monat|jahr)(?:en|e|n)?", _ago),
+        (rf"il y a (?:environ )?{_COUNT} (?P<unit>jour|semaine|mois|annee|an)s?", _ago),
+        (rf"hace {_ABOUT_ES}{_COUNT} (?P<unit>dia|semana|mes|ano)(?:es|s)?", _ago),
         (rf"{_COUNT} (?P<unit>giorn[io]|settiman[ae]|mes[ei]|ann[io]) fa", _ago),
         (rf"(?P<which>this past|last|past|this|previous|on) {_DAY}{_PART}", _weekday),
         (rf"(?P<which>{_LETZT}en|diesen|am) {_DAY}{_PART}", _weekday),
@@ -252,7 +374,7 @@ def _day_phrases() -> Sequence[tuple[str, Meaning]]:
 def _period_phrases() -> Sequence[tuple[str, Meaning]]:
     return (
         (r"(?P<which>last|past|this|previous) week", _week),
-        (rf"(?P<which>{_LETZT}e|diese) woche", _week),
+        (rf"(?P<which>{_LETZT}e[nr]?|diese[rn]?) woche", _week),
         (rf"(?:la )?semaine {_DERNIER}|(?P<which2>cette) semaine", _second(_week)),
         (rf"(?:la )?semana {_PASSE}|(?P<which2>esta|la pasada) semana", _second(_week)),
         (rf"(?:la )?settimana {_SCORSO}|(?P<which2>questa|la scorsa) settimana", _second(_week)),
@@ -275,7 +397,7 @@ def _period_phrases() -> Sequence[tuple[str, Meaning]]:
 
 
 def _rules() -> Iterator[tuple[re.Pattern[str], Meaning]]:
-    for text, meaning in (*_day_phrases(), *_period_phrases()):
+    for text, meaning in (*_before_last_phrases(), *_fortnight_phrases(), *_day_phrases(), *_period_phrases()):
         yield re.compile(rf"\b(?:{text})\b", re.IGNORECASE), meaning
 
 

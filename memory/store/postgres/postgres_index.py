@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from memory.embedding.batch.protocol import BatchJob
 from memory.embedding.identity import Identity
 from memory.notes.sources import Source
 from memory.settings import MemorySettings
-from memory.store.candidates import BARE, AnswerCosines, Candidate, Lookup
+from memory.store.candidates import BARE, MOST_DATED, MOST_TOLD_LATER, AnswerCosines, Candidate, Lookup
 from memory.store.generations import Generation, IndexedFile, allowed_missing
 from memory.store.index import SWEPT, Features, FileChange, IndexCounts
 from memory.store.postgres.connections import Connection, Connections
@@ -19,15 +19,26 @@ from memory.store.postgres.embedded_rows import EmbeddedRows
 from memory.store.postgres.generation_rows import GenerationRows
 from memory.store.postgres.word_search import WordSearch
 from memory.text.chunks import is_only_headings
-from memory.text.dates import Span, spread
+from memory.text.dates import Span, day_after, evenly, of_each_day, spread
 from memory.text.terms import Terms
 
-_MOST_DATED: Final = 60
 _WRITTEN_EVERY: Final = 20
 _CHUNK: Final = """
 SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.part, c.day, c.text, c.header,
        NOT EXISTS (SELECT 1 FROM waiting w WHERE w.id = c.id) AND NOT EXISTS (SELECT 1 FROM refusal r WHERE r.id = c.id)
 FROM chunk c WHERE
+"""
+_DAYS: Final = """
+WITH RECURSIVE noted (day) AS (
+    SELECT min(day) FROM chunk WHERE day BETWEEN %s AND %s
+    UNION ALL SELECT (SELECT min(day) FROM chunk WHERE day > noted.day AND day <= %s) FROM noted WHERE day IS NOT NULL
+) SELECT day FROM noted WHERE day IS NOT NULL
+"""
+"""The days of a time that have notes, each found in the index of days without a look at the others' chunks."""
+_OF_DAYS: Final = """
+SELECT noted.day, c.id FROM unnest(%s::date[]) AS noted (day) CROSS JOIN LATERAL (
+    SELECT id FROM chunk WHERE day = noted.day AND id BETWEEN %s AND %s AND (%s::text IS NULL OR audience = %s) ORDER BY id LIMIT %s
+) AS c
 """
 _JOB: Final = "token, job, provider, model, fingerprint, texts, at"
 
@@ -303,13 +314,19 @@ class PostgresIndex(EmbeddedRows):
         return _candidates(connection.execute(f"{_CHUNK} c.id = ANY (%s) ORDER BY c.id".encode(), (list(ids),)))
 
     def _dated(self, connection: Connection, live: Generation, days: Sequence[Span], audience: str | None) -> list[int]:
-        sql = """SELECT id FROM chunk WHERE day BETWEEN %s AND %s AND id BETWEEN %s AND %s AND (%s::text IS NULL OR audience = %s)
-                 ORDER BY day DESC, id"""
+        within = live.first_id, live.last_id
         ids: list[int] = []
         for span in days:
-            last = span.last + timedelta(days=span.days == 1)  # what is told the day after
-            values = (span.first, last, live.first_id, live.last_id, audience, audience)
-            ids += spread(span.days, [id_ for (id_,) in connection.execute(sql, values)], _MOST_DATED)
+            if span.days == 1:
+                for day, most in ((span.first, MOST_DATED), (day_after(span.last), MOST_TOLD_LATER)):
+                    ids += [id_ for _, id_ in connection.execute(_OF_DAYS, ([day], *within, audience, audience, most))]
+            elif audience is not None:
+                sql = "SELECT day, id FROM chunk WHERE day BETWEEN %s AND %s AND id BETWEEN %s AND %s AND audience = %s ORDER BY id"
+                ids += spread(connection.execute(sql, (span.first, span.last, *within, audience)), MOST_DATED)
+            else:
+                with_notes = [day for (day,) in connection.execute(_DAYS, (span.first, span.last, span.last))]
+                chosen, each = evenly(with_notes, MOST_DATED), of_each_day(len(with_notes), MOST_DATED)
+                ids += spread(connection.execute(_OF_DAYS, (chosen, *within, None, None, each)), MOST_DATED)
         return ids
 
 

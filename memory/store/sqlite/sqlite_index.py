@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from memory.embedding.batch.protocol import BatchJob
 from memory.embedding.identity import Identity
 from memory.settings import MemorySettings
-from memory.store.candidates import BARE, AnswerCosines, Candidate, Lookup
+from memory.store.candidates import BARE, MOST_DATED, MOST_TOLD_LATER, AnswerCosines, Candidate, Lookup
 from memory.store.generations import DONE, INDEXING_VERSION, Generation, allowed_missing
 from memory.store.index import SWEPT, FileChange, IndexCounts
 from memory.store.sqlite.batch_jobs import BatchJobs
@@ -19,10 +19,20 @@ from memory.store.sqlite.embedded_chunks import EmbeddedChunks
 from memory.store.sqlite.index_database import AllowedFeatures, Database
 from memory.store.sqlite.keyword_index import KeywordIndex
 from memory.text.chunks import is_only_headings
-from memory.text.dates import Span, spread
+from memory.text.dates import Span, day_after, evenly, of_each_day, spread
 from memory.text.terms import Terms
 
-_MOST_DATED = 60
+_DAYS = """
+WITH RECURSIVE noted (day) AS (
+    SELECT min(day) FROM chunks WHERE day BETWEEN ? AND ?
+    UNION ALL SELECT (SELECT min(day) FROM chunks WHERE day > noted.day AND day <= ?) FROM noted WHERE day IS NOT NULL
+) SELECT day FROM noted WHERE day IS NOT NULL
+"""
+"""The days of a time that have notes, each found in the index of days without a look at the others' chunks."""
+_DAYS_OF_AUDIENCE = """
+SELECT day, id FROM chunks WHERE day BETWEEN ? AND ? AND id BETWEEN ? AND ? AND audience = ? AND audience <> '' ORDER BY id
+"""
+"""Those of one audience are few beside the owner's; the last condition is that of their index."""
 _COLUMNS = "id, path, source, start_line, end_line, part, day, text, header, embedded"
 
 _ANSWERS = "answers"
@@ -258,15 +268,23 @@ class SqliteIndex(EmbeddedChunks):
     def _dated(self, live: Generation, days: Sequence[Span], audience: str | None) -> list[int]:
         ids: list[int] = []
         for span in days:
-            where = "day BETWEEN ? AND ? AND id BETWEEN ? AND ?"
-            after = timedelta(days=span.days == 1)  # what is told the day after
-            bindings: list[Any] = [span.first.isoformat(), (span.last + after).isoformat(), live.first_id, live.last_id]
-            if audience is not None:
-                where += " AND audience = ?"
-                bindings.append(audience)
-            sql = f"SELECT id FROM chunks WHERE {where} ORDER BY day DESC, id"  # noqa: S608 - constants only
-            ids += spread(span.days, [row[0] for row in self.database.rows(sql, tuple(bindings))], _MOST_DATED)
+            first, last = span.first.isoformat(), span.last.isoformat()
+            if span.days == 1:
+                ids += self._of_day(first, live, audience, MOST_DATED)
+                ids += self._of_day(day_after(span.last).isoformat(), live, audience, MOST_TOLD_LATER)
+            elif audience is not None:
+                found = self.database.rows(_DAYS_OF_AUDIENCE, (first, last, live.first_id, live.last_id, audience))
+                ids += spread(found, MOST_DATED)
+            else:
+                with_notes = [day for (day,) in self.database.rows(_DAYS, (first, last, last))]
+                each = of_each_day(len(with_notes), MOST_DATED)
+                chosen = evenly(with_notes, MOST_DATED)
+                ids += spread(((day, id_) for day in chosen for id_ in self._of_day(day, live, None, each)), MOST_DATED)
         return ids
+
+    def _of_day(self, day: str, live: Generation, audience: str | None, most: int) -> list[int]:
+        sql = "SELECT id FROM chunks WHERE day = ?1 AND id BETWEEN ?2 AND ?3 AND (?4 IS NULL OR audience = ?4) ORDER BY id LIMIT ?5"
+        return [id_ for (id_,) in self.database.rows(sql, (day, live.first_id, live.last_id, audience, most))]
 
 
 def _candidate(*row: Any) -> Candidate:
