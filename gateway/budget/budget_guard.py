@@ -7,10 +7,11 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.models.catalog.prices import Price
 from agent.timing import Clock
@@ -21,6 +22,9 @@ from gateway.settings.budget_settings import BudgetSettings
 from gateway.telemetry.recorder import Telemetry
 
 log = logging.getLogger(__name__)
+
+WAIT_SECONDS: Final = 60.0
+"""How long the calls of a turn, or one outside of turns, wait in all for calls under way to leave room in a budget."""
 
 
 class Spender(Struct, frozen=True, kw_only=True):
@@ -61,10 +65,12 @@ class BudgetGuard:
         self.tell = tell
         self._released: set[str] = set()
         self._spenders: dict[str, Spender] = {}
+        self._waited: dict[str, float] = {}
+        """How many seconds the running turns of sessions have waited for room."""
         self._day = BookingDay(clock, zone)
         self._unwritten = Unwritten()
         self._shares: dict[str, float] = {}
-        self._settling: set[asyncio.Task[None]] = set()
+        self.settling: set[asyncio.Task[None]] = set()
 
     def adopt(self, settings: BudgetSettings) -> None:
         """Use other budgets from the next call on."""
@@ -88,22 +94,33 @@ class BudgetGuard:
                 log.warning("could not read whether a turn was allowed by /budget once: %s", error)
         if spender is not None:
             self._spenders[session] = spender
+        self._waited[session] = 0.0
         try:
             yield
         finally:
+            self._waited.pop(session, None)
             self._released.discard(session)
             self._spenders.pop(session, None)
 
     async def reserve(
-        self, session: str, model: str, *, tokens: int, usd: float | None, background: bool, purpose: str = ""
+        self,
+        session: str,
+        model: str,
+        *,
+        tokens: int,
+        usd: float | None,
+        background: bool,
+        purpose: str = "",
+        waits: bool = True,
     ) -> Reserved:
         """Reserve the maximum usage of a call. If the ledger cannot be written, calls are counted in memory.
 
-        Outside of turns its ``purpose`` is booked as its origin.
+        Where only calls under way leave no room, it ``waits`` for them, for ``WAIT_SECONDS`` at most. Outside of turns its ``purpose`` is
+        booked as its origin.
         """
-        day, spender = self._day.today(), self._spenders.get(session)
+        spender, waited = self._spenders.get(session), 0.0
         call = NewCall(
-            day=day,
+            day=self._day.today(),
             agent=self._agent,
             session=session,
             model=model,
@@ -113,21 +130,65 @@ class BudgetGuard:
             origin=spender.origin if spender else purpose,
             source=spender.source if spender else "",
         )
-        force = not self.settings.enabled or (session in self._released and not background)
-        limits = self._limits(background=background, spender=spender)
+        while True:
+            call = replace(call, day=self._day.today())
+            force = not self.settings.enabled or (session in self._released and not background)
+            limits = self._limits(background=background, spender=spender)
+            try:
+                await self._unwritten.write(self._spending)
+                reserved = await self._written(call, limits, force=force)
+            except StorageFailed as error:
+                if not self._unwritten:
+                    self.tell(f"💸 The ledger cannot be written, so model costs are counted in memory until it can: {error}")
+                return self._unwritten.reserve(call, limits, self._shares, force=force)
+            self._shares |= reserved.shares
+            left = WAIT_SECONDS - self._waited.get(session, waited)
+            if not (waits and reserved.only_held and left > 0):
+                break
+            waited += await self._wait(session, reserved, left)
         try:
-            await self._unwritten.write(self._spending)
-            reserved = await self._spending.reserve(call, limits, force=force)
-        except StorageFailed as error:
-            if not self._unwritten:
-                self.tell(f"💸 The ledger cannot be written, so model costs are counted in memory until it can: {error}")
-            return self._unwritten.reserve(call, limits, self._shares, force=force)
-        self._shares |= reserved.shares
-        await self._warn(call, limits, reserved)
+            await self._warn(call, limits, reserved)
+        except asyncio.CancelledError:
+            self._give_back(reserved)
+            raise
         return reserved
 
+    async def _written(self, call: NewCall, limits: Sequence[Limit], *, force: bool) -> Reserved:
+        """Reserve a call in the ledger. Who goes away meanwhile makes no call, so what was reserved is given back."""
+        reserving = asyncio.ensure_future(self._spending.reserve(call, limits, force=force))
+        try:
+            return await asyncio.shield(reserving)
+        except asyncio.CancelledError:
+            reserving.add_done_callback(self._reserved_in_vain)
+            raise
+
+    def _reserved_in_vain(self, reserving: asyncio.Future[Reserved]) -> None:
+        if not reserving.cancelled() and reserving.exception() is None:
+            self._give_back(reserving.result())
+
+    def _give_back(self, reserved: Reserved) -> None:
+        if reserved.row is not None:
+            self.settle(reserved.row, Spent(cost=0.0))
+
+    async def _wait(self, session: str, refused: Reserved, seconds: float) -> float:
+        """Wait until a call under way has ended, for so long at most; return how long that was."""
+        began = self._clock.monotonic()
+        tasks = [
+            asyncio.ensure_future(self._spending.settled_since(refused)),
+            asyncio.ensure_future(self._clock.sleep(seconds)),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            passed = self._clock.monotonic() - began
+            if session in self._waited:
+                self._waited[session] += passed
+        return passed
+
     async def _warn(self, call: NewCall, limits: list[Limit], reserved: Reserved) -> None:
-        """Tell the owner once a day per budget that it is nearly used up, and once that it refused a call of an automation.
+        """Tell the owner once a day per budget that it is nearly used up, and once that it refused a call that no person waits for.
 
         People are told in their reply that a call was refused. Nothing is told if the ledger cannot be read.
         """
@@ -137,14 +198,21 @@ class BudgetGuard:
             if not (self.settings.enabled or limit.of):
                 continue
             share, refused = reserved.shares[limit.name], reserved.broken == limit
+            held = reserved.held if refused and reserved.only_held else 0.0
+            if share < self.settings.warn_at or (held and not call.source):
+                continue
             whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
-            whose += " refused" if refused and call.source else ""
+            unseen = refused and bool(call.source or call.background)
             try:
-                due = share >= self.settings.warn_at and await self._spending.first_time(call.day, whose)
+                due = await self._spending.first_time(call.day, f"{whose} {'held' if held else 'refused'}" if unseen else whose)
+                if due and unseen and not held:
+                    await self._spending.first_time(call.day, whose)  # that it is nearly used up is no news any more
             except StorageFailed:
                 continue
             if due:
-                self.tell(budget_line(limit, call, share - limit.share(call.tokens, call.usd), refused=refused))
+                line = budget_line(limit, call, share - limit.share(call.tokens, call.usd), refused=refused, held=held)
+                log.warning("%s", line)
+                self.tell(line)
 
     def settle(self, row: int, spent: Spent) -> None:
         """Book a call's usage without waiting; the ledger thread writes it before any later request."""
@@ -154,8 +222,8 @@ class BudgetGuard:
                 return
             row = written
         task = asyncio.ensure_future(self._settle(row, spent))
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        self.settling.add(task)
+        task.add_done_callback(self.settling.discard)
 
     async def _settle(self, row: int, spent: Spent) -> None:
         try:

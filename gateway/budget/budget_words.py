@@ -4,21 +4,39 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.ledger.spending import Limit, NewCall
+from gateway.ledger.spending import Limit, NewCall, Reserved
 
+TAKEN: Final = "Today's budget has no room at this moment"
+"""How it is said that calls under way have reserved what is left of a budget, and may leave a part of it."""
 _NOTHING: Final = 0.005
 """A used share that rounds to nothing."""
 _CENT: Final = 0.01
 
 
-def budget_line(limit: Limit, call: NewCall, used: float, *, refused: bool) -> str:
-    """Return the line that tells the owner of a budget: how much of it is ``used`` without the ``call``, or that it refused it."""
+def no_room(reserved: Reserved) -> str:
+    """Return why a call was refused for which only calls under way leave no room; "" for any other."""
+    limit = reserved.broken
+    if limit is None or not reserved.only_held:
+        return ""
+    return f"{TAKEN}: answers under way have reserved {reserved.held:.0%} of {limit.of or limit.name} until they end"
+
+
+def budget_line(limit: Limit, call: NewCall, used: float, *, refused: bool, held: float = 0.0) -> str:
+    """Return the line that tells the owner of a budget: how much of it is ``used`` without the ``call``, or that it refused it.
+
+    ``held``: the share that calls under way have reserved, where the call was refused because of them.
+    """
     budget = f"the daily budget of {limit.of}" if limit.of else f"today's budget {limit.name}"
     budget = f"{budget} ({amount(limit, limit.tokens, limit.usd)})"
     most = amount(limit, call.tokens, call.usd)
     if not refused:
         return (
             f"💸 {used:.0%} of {budget} is used, and the call that is made now may take up to {most}. `/usage` shows details."
+        )
+    if held:
+        return (
+            f"💸 Calls under way had reserved {held:.0%} of {budget}, and left no room within a minute for one that may take up to {most}. "
+            "What was due is done when it is next due. `/usage` shows details."
         )
     if used < _NOTHING:
         return f"💸 {budget[:1].upper()}{budget[1:]} allows no call: one may take up to {most}. {_mend(limit, call)}"
@@ -41,6 +59,12 @@ def _mend(limit: Limit, call: NewCall) -> str:
     kind, _, name = call.source.partition(":")
     usd = f"{max(4 * (call.usd or 0.0), 2 * (limit.usd or 0.0), _CENT):.2f}"
     tokens = str(max(4 * call.tokens, 2 * (limit.tokens or 0)))
+    if "background" in limit.same:
+        value = f"{limit.name} {usd if limit.usd is not None else tokens}"
+        return (
+            "Until then memory flushes and summaries are written by rule, and what is searched by meaning is searched by word. "
+            f"To raise it: `homebody config set {value}`"
+        )
     if not limit.of or kind not in {"job", "hook"}:
         return "`/usage` shows details."
     command, options = ("cron", ("--usd", "--tokens")) if kind == "job" else ("hooks", ("--daily-usd", "--daily-tokens"))

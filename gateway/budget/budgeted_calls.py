@@ -17,6 +17,7 @@ from agent.models.middleware.model_middleware import ModelMiddleware
 from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Model, Part, Request
 from gateway.budget.budget_guard import BudgetGuard
+from gateway.budget.budget_words import no_room
 from gateway.ledger.spending import Reserved, Spent
 from memory.embedding.protocol import Embedder
 from memory.errors import EmbeddingFailed
@@ -95,8 +96,6 @@ USED_UP: Final = "Today's budget is used up"
 """How the failure of a call begins that a budget does not allow."""
 REFUSED: Final = "Today's budget allows no such call"
 """The same for the budget of a job, webhook or sub-agent, of which nothing may be used yet."""
-TAKEN: Final = "Today's budget has no room at this moment"
-"""The same where calls under way have reserved what is left, and may leave a part of it."""
 SESSION = "memory search"
 """The name under which embeddings are booked."""
 LOCAL = frozenset({"local", "fake"})
@@ -106,6 +105,7 @@ LOCAL = frozenset({"local", "fake"})
 class BudgetEmbedder:
     """Wraps an ``Embedder``. Its calls count as background work; over budget they fail, and memory is searched by keyword only.
 
+    They wait for no room in the budget, as the search goes on without them.
     Tokens are estimated, because providers report them differently and embeddings cost little.
     """
 
@@ -155,8 +155,10 @@ class BudgetEmbedder:
         sent = sum(map(estimated_tokens, texts))
         usd = self._price.at_most(sent, 0)
         reserved = await self._budget_guard.reserve(
-            SESSION, f"{self.provider}/{self.model}", tokens=sent, usd=usd, background=True
+            SESSION, f"{self.provider}/{self.model}", tokens=sent, usd=usd, background=True, waits=False
         )
+        if why := no_room(reserved):
+            raise EmbeddingFailed(f"{why}, so no vectors are created.", hint="Memory is searched by keyword meanwhile.")
         if reserved.row is None:
             name = reserved.broken.name if reserved.broken else "the budget"
             raise EmbeddingFailed(
@@ -179,10 +181,9 @@ class BudgetEmbedder:
 def _held(model: str, reserved: Reserved) -> AssistantMessage:
     """The failure for a blocked call. Its hint suggests twice the limit, or a default if the limit is zero."""
     limit = reserved.broken
-    if limit is not None and reserved.shares[limit.name] - reserved.held <= 1:
-        told = f"{TAKEN}: answers under way have reserved {reserved.held:.0%} of {limit.of or limit.name} until they end."
-        hint = "Send your message again in a minute."
-        return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))
+    if why := no_room(reserved):
+        failure = Failure(kind="billing", message=f"{why}.", hint="Send your message again in a minute.")
+        return AssistantMessage(content=(), model=model, stop="error", failure=failure)
     name = "the budget" if limit is None else limit.name
     used = "" if limit is None else f" (${limit.usd:.2f})" if limit.usd is not None else f" ({limit.tokens or 0:,} tokens)"
     more = (

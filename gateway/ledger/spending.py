@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
+from gateway.base.errors import StorageFailed
 from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import NUMBERS, clean, instant, listed, stamp
 
 _ALLOWED, _NOTED = "allowed:", "noted:"
 """Prefixes of rows in ``meta``: an allowance (its value is the turn that uses it), and something that happened today."""
+POLL_SECONDS: Final = 3.0
+"""How often a shared ledger is asked for room that calls of other gateways have left."""
+LONGEST_CALL: Final = timedelta(minutes=15)
+"""How long a reservation of another gateway counts as a call that is under way; later as one that a crash left."""
 
 
 class SpendingLedger(Protocol):
@@ -25,6 +32,10 @@ class SpendingLedger(Protocol):
 
     async def settle_call(self, row: int, spent: Spent) -> None:
         """Record what a call used."""
+        ...
+
+    async def settled_since(self, reserved: Reserved) -> None:
+        """Return once a call was settled after a reservation was refused; in a ledger that others share after some seconds anyway."""
         ...
 
     async def allow(self, session: str) -> None:
@@ -105,13 +116,20 @@ class Limit(Struct, frozen=True, kw_only=True):
 class Reserved(Struct, frozen=True, kw_only=True):
     """The result of a reservation: the call's row, or the limit it could exceed. ``shares`` of each limit are used with this call.
 
-    ``held``: the share of the broken limit that calls under way have reserved, and of which they may leave a part.
+    ``held``: the share of the broken limit that calls under way have reserved, and of which they may leave a part. ``as_of``: how many
+    calls had been settled before.
     """
 
     row: int | None
     broken: Limit | None
     shares: dict[str, float]
     held: float = 0.0
+    as_of: int = 0
+
+    @property
+    def only_held(self) -> bool:
+        """Whether it is refused only because of calls under way: without them there would be room."""
+        return self.broken is not None and self.held > 0 and self.shares[self.broken.name] - self.held <= 1
 
 
 class Spent(Struct, frozen=True, kw_only=True):
@@ -197,9 +215,16 @@ class SpendingPart:
         self._changes = 0
         self._reserved: dict[int, tuple[str, float]] = {}
         """Day and cost of the calls that were reserved here and not settled yet."""
+        self._under_way: set[int] = set()
+        """The rows of these, as the ledger's thread knows them: also of those whose callers are still to be told."""
+        self.shared = False
+        """Whether other gateways book their calls here, too."""
+        self._settlements = 0
+        self._waiting: list[asyncio.Future[None]] = []
 
     async def reserve(self, call: NewCall, limits: Sequence[Limit], *, force: bool = False) -> Reserved:
-        at, made, under_way = stamp(self._connection.now()), list[int](), list(self._reserved)
+        now, made, as_of = self._connection.now(), list[int](), self._settlements
+        at, since = stamp(now), stamp(now - LONGEST_CALL) if self.shared else None
 
         def work(db: Database) -> Reserved:
             all_limits = [*limits, *(_of_subagents(db, call.session) if ":sub:" in call.session else ())]
@@ -208,10 +233,19 @@ class SpendingPart:
             }  # a budget of tokens and one of USD are read at once
             used = {kind: _used(db, call, limit) for kind, limit in kinds.items()}
             shares = {limit.name: limit.share(*used[limit.same, limit.within]) for limit in all_limits}
-            broken = next((limit for limit in all_limits if shares[limit.name] > 1 and (limit.of or not force)), None)
-            if broken is not None:
-                held = broken.share(*_used(db, call, broken, of=under_way)) - broken.share(call.tokens, call.usd)
-                return Reserved(row=None, broken=broken, shares=shares, held=held)
+            if broken := [limit for limit in all_limits if shares[limit.name] > 1 and (limit.of or not force)]:
+                under_way = _UnderWay(list(self._under_way), since)
+                refusals = [
+                    Reserved(
+                        row=None,
+                        broken=limit,
+                        shares=shares,
+                        held=limit.share(*_used(db, call, limit, of=under_way)) - limit.share(call.tokens, call.usd),
+                        as_of=as_of,
+                    )
+                    for limit in broken
+                ]
+                return next((one for one in refusals if not one.only_held), refusals[0])
             values = (
                 *(call.day, at, call.agent, call.session, call.model),
                 *(int(call.background), call.tokens, call.usd),
@@ -223,6 +257,7 @@ class SpendingPart:
             )
             (row,) = db.execute(query, values).fetchall()[0]
             made[:] = [int(str(row))]
+            self._under_way.add(made[0])
             return Reserved(row=made[0], broken=None, shares=shares)
 
         def booked() -> None:
@@ -237,11 +272,36 @@ class SpendingPart:
         settled = _ESTIMATED if spent.estimated else _TOLD
         values = (settled, tokens, spent.cost, spent.input, spent.output, spent.cache_read, spent.cache_write, row)
         query = "UPDATE spending SET settled = ?, tokens = ?, cost = ?, input = ?, output = ?, cache_read = ?, cache_write = ? WHERE id = ?"
-        await self._connection.run(
-            lambda db: db.execute(query, values).fetchone(), lambda: self._settled(row, spent), synced=False, lazy=True
-        )
+        try:
+            await self._connection.run(
+                lambda db: db.execute(query, values).fetchone(), lambda: self._settled(row, spent), synced=False, lazy=True
+            )
+        except StorageFailed:  # it stays reserved for good: nobody waits for what it may leave
+            self._reserved.pop(row, None)
+            self._under_way.discard(row)
+            self._total = None
+            raise
+
+    async def settled_since(self, reserved: Reserved) -> None:
+        if self._settlements > reserved.as_of:
+            return
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(told)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS if self.shared else None):
+                    await told
+        finally:
+            if told in self._waiting:
+                self._waiting.remove(told)
 
     def _settled(self, row: int, spent: Spent) -> None:
+        self._settlements += 1
+        self._under_way.discard(row)
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:  # in the order in which they began to wait
+            if not one.done():
+                one.set_result(None)
         day, reserved = self._reserved.pop(row, ("", 0.0))
         if not day:  # an earlier life reserved it
             self._changes += 1
@@ -395,8 +455,15 @@ def _top(db: Database, session: str) -> str:
     return str(found[0][3]) if found else session
 
 
-def _used(db: Database, call: NewCall, limit: Limit, *, of: Sequence[int] | None = None) -> tuple[int, float]:
-    """Return the tokens and USD that count for a limit if this call uses its most. With ``of``, only these unsettled rows count."""
+class _UnderWay(Struct, frozen=True):
+    """Which rows are calls under way: these, if they are not settled, and all others that are not and were begun ``since`` then."""
+
+    rows: list[int]
+    since: int | None
+
+
+def _used(db: Database, call: NewCall, limit: Limit, *, of: _UnderWay | None = None) -> tuple[int, float]:
+    """Return the tokens and USD that count for a limit if this call uses its most. With ``of``, only calls under way count."""
     within = limit.within or (_top(db, call.session) if "session" in limit.same else "")
     same = "".join(f" AND {column} = ?" for column in limit.same if column != "session")
     values = (call.day, *(getattr(call, column) for column in limit.same if column != "session"))
@@ -404,8 +471,8 @@ def _used(db: Database, call: NewCall, limit: Limit, *, of: Sequence[int] | None
         same += f" AND (session = ? OR session IN ({_TREE}))"
         values = (*values, clean(within), clean(within))
     if of is not None:
-        same += f" AND settled = 0 AND id IN {NUMBERS}"
-        values = (*values, listed(of))
+        same += f" AND settled = 0 AND (id IN {NUMBERS}{'' if of.since is None else ' OR at >= ?'})"
+        values = (*values, listed(of.rows), *(() if of.since is None else (of.since,)))
     query = f"SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0.0) FROM spending WHERE day = ?{same}"
     found: Any = db.execute(query, values).fetchone()
     return found[0] + call.tokens, found[1] + (call.usd or 0.0)

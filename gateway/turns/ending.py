@@ -30,7 +30,8 @@ from gateway.approvals.approval_gate import LIFETIME
 from gateway.approvals.asking import Asking
 from gateway.approvals.record import public_name
 from gateway.base import errors
-from gateway.budget.budgeted_calls import REFUSED, TAKEN, USED_UP
+from gateway.budget.budget_words import TAKEN
+from gateway.budget.budgeted_calls import REFUSED, USED_UP
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Arrival, InboxRow, NewApproval, NewEvent, NewOutbound, Turn, TurnEnd, Unasked
 from gateway.ledger.unasked import APPROVAL

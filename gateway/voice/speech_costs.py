@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from gateway.budget.budget_guard import BudgetGuard
+from gateway.budget.budget_words import no_room
 from gateway.ledger.spending import Spent
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ async def booked(
     if guard is not None and usd:
         name = model if server.own else f"openai/{model}"
         reserved = await guard.reserve(session, name, tokens=0, usd=usd, background=False)
+        if why := no_room(reserved):
+            raise SpeechFailed(f"{why[:1].lower()}{why[1:]}")
         if reserved.row is None:
             raise SpeechFailed(f"today's budget is used up ({reserved.broken.name if reserved.broken else 'budgets'})")
         row = reserved.row

@@ -21,7 +21,7 @@ from agent.models.scripted import ScriptedModel
 from agent.settings import ModelsSettings
 from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
-from gateway.budget.budget_guard import NEW_DATES, BookingDay, BudgetGuard
+from gateway.budget.budget_guard import NEW_DATES, WAIT_SECONDS, BookingDay, BudgetGuard
 from gateway.budget.budgeted_calls import BudgetEmbedder, BudgetMiddleware, booked
 from gateway.ledger.spending import Spent
 from gateway.ledger.sqlite import SqliteLedger
@@ -335,7 +335,9 @@ async def test_a_clock_set_to_and_fro_does_not_open_one_budget_after_the_other(t
     through = 0
     for day in range(20):
         clock.days = day
-        while (await budget.budget_guard.reserve("s", "m", tokens=1000, usd=None, background=False)).row is not None:
+        while (
+            await budget.budget_guard.reserve("s", "m", tokens=1000, usd=None, background=False, waits=False)
+        ).row is not None:
             through += 1
         clock.move(60)
     await ledger.close()
@@ -389,13 +391,30 @@ async def test_embeddings_of_a_provider_are_booked_and_held(tmp_path: Path) -> N
     assert within.sent == 3
 
 
-async def test_a_call_for_which_others_leave_no_room_is_told_that_they_are_under_way(tmp_path: Path) -> None:
+async def test_embeddings_for_which_others_leave_no_room_say_so_at_once(tmp_path: Path) -> None:
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
-    budget = BudgetCase(ledger.spending, LISTED["claude-opus-5"], day={"tokens": 10_000})
+    budget = BudgetCase(ledger.spending, ESTIMATE, background={"tokens": 10_000})
+    await budget.budget_guard.reserve("s", "m", tokens=9000, usd=None, background=True)
+    metered = BudgetEmbedder(Remote(), budget.budget_guard, PriceList().find("openai", "text-embedding-3-small"))
+    with pytest.raises(EmbeddingFailed, match=r"answers under way have reserved 90% of budgets\.background\.tokens") as failed:
+        await metered.embed([LONG], purpose="query")
+    await ledger.close()
+    assert "used up" not in str(failed.value)
+
+
+async def test_a_call_for_which_others_leave_no_room_is_told_that_they_are_under_way(tmp_path: Path) -> None:
+    clock = ManualClock(NOON)
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+    budget = BudgetCase(ledger.spending, LISTED["claude-opus-5"], clock, day={"tokens": 10_000})
     guard = budget.budget_guard
     first = await guard.reserve("other", "m", tokens=9_000, usd=None, background=False)
     metered = BudgetMiddleware(ScriptedModel(), guard, "s")
-    _, answer = await hear(metered, ask(user(LONG), max_output=2000))
+    hearing = asyncio.ensure_future(hear(metered, ask(user(LONG), max_output=2000)))
+    async with asyncio.timeout(PATIENCE):
+        while not clock.alarms:  # noqa: ASYNC110 (it waits for room first)
+            await asyncio.sleep(0)
+    clock.move(WAIT_SECONDS)
+    _, answer = await hearing
     assert answer.failure is not None
     assert "answers under way have reserved 90% of budgets.day.tokens" in answer.failure.message
     assert "used up" not in answer.failure.message

@@ -7,21 +7,28 @@ import time
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from agent.models.catalog.prices import ESTIMATE
 from channels.messages import ChatAddress, Cursor
 from gateway.base.clock import SystemClock
 from gateway.base.errors import InvalidTransition, StorageFailed
+from gateway.budget.budget_guard import BudgetGuard
 from gateway.cluster.lease_tables import prepare, write_lock_of
 from gateway.cluster.leases import LeaseTable
 from gateway.cluster.own_end import UNCOUNTED, leave_end, take_back
 from gateway.cluster.postgres_leases import Member, PostgresLeases
+from gateway.ledger import spending
 from gateway.ledger.postgres.cluster_views import Sharing
 from gateway.ledger.postgres.engine import PostgresEngine, make_tables
 from gateway.ledger.postgres.ledger import PostgresLedger
 from gateway.ledger.rows import Arrival, NewOutbound
+from gateway.ledger.spending import Spent
+from gateway.settings.budget_settings import BudgetSettings
 from gateway.turns.interrupted import MAX_ATTEMPTS
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -238,6 +245,38 @@ async def test_a_gateway_that_stands_still_in_a_transaction_holds_nobody_up(url:
         with pytest.raises(engine.failures):
             engine.db.execute("SELECT 1")
         engine.close()
+
+
+async def test_a_call_waits_for_room_that_a_call_of_another_gateway_leaves(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spending, "POLL_SECONDS", 0.1)
+    limits = {"day": {"tokens": 1000, "usd": None}}
+    async with gateway("one", url) as one, gateway("other", url) as other:
+        first, second = (
+            BudgetGuard(
+                each.ledger.spending,
+                BudgetSettings.model_validate(limits),
+                SystemClock(),
+                agent="main",
+                zone=ZoneInfo("Europe/Berlin"),
+                price=lambda _: ESTIMATE,
+                tell=lambda _: None,
+            )
+            for each in (one, other)
+        )
+        reserved = await first.reserve("a", "m", tokens=900, usd=None, background=False)
+        assert reserved.row is not None
+        waiting = asyncio.ensure_future(second.reserve("b", "m", tokens=500, usd=None, background=False))
+        await asyncio.wait([waiting], timeout=0.5)
+        assert not waiting.done()
+        first.settle(reserved.row, Spent(input=100))
+        async with asyncio.timeout(PATIENCE):
+            assert (await waiting).row is not None
+        together = [
+            guard.reserve(f"{n}", "m", tokens=300, usd=None, background=False, waits=False)
+            for n in range(6)
+            for guard in (first, second)
+        ]
+        assert sum(one.row is not None for one in await asyncio.gather(*together)) == 1, "of the 400 tokens that are left"
 
 
 async def test_a_gateway_alone_is_refused_while_a_cluster_runs(url: str) -> None:

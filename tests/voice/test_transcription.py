@@ -46,13 +46,15 @@ class Guard:
     """A budget guard that keeps what it was asked, and allows as long as ``left`` lasts."""
 
     left: float = 1.0
+    held: float = 0.0
     reserved: list[NewCall] = field(default_factory=list)
     settled: list[Spent] = field(default_factory=list)
 
     async def reserve(self, session: str, model: str, *, tokens: int, usd: float | None, background: bool) -> Reserved:
         call = NewCall(day="", agent="", session=session, model=model, background=background, tokens=tokens, usd=usd)
         if (usd or 0) > self.left:
-            return Reserved(row=None, broken=Limit(name="budgets.day.usd", usd=self.left), shares={})
+            broken, shares = Limit(name="budgets.day.usd", usd=self.left), {"budgets.day.usd": 1.2}
+            return Reserved(row=None, broken=broken, shares=shares, held=self.held)
         self.reserved.append(call)
         return Reserved(row=len(self.reserved), broken=None, shares={})
 
@@ -202,8 +204,14 @@ async def test_a_budget_that_is_used_up_stops_the_call_and_a_failure_costs_nothi
         assert here.guard.settled == [Spent(cost=0.0)]
         here.guard.left = 0.4
         found = await here.transcribe()
+        here.guard.held = 0.25
+        waited = await here.transcribe()
     assert found is not None
     assert found.trouble == "today's budget is used up (budgets.day.usd)"
+    assert waited is not None
+    assert waited.trouble == (
+        "today's budget has no room at this moment: answers under way have reserved 25% of budgets.day.usd until they end"
+    )
     assert len(here.peer.heard) == 1
 
 

@@ -72,6 +72,7 @@ class PostgresLedger(LedgerStore):
             ledger._shared = True
             for cache in (ledger.context_events.known, ledger.spending.allowances):
                 cache.closed = True  # others change what would be known here
+            ledger.spending.shared = True
         return ledger
 
     @property
