@@ -12,7 +12,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import IO, Any, Final
 from zoneinfo import ZoneInfo
@@ -24,6 +24,8 @@ from gateway.calendar.ical_wish import Setting, Unchangeable
 
 SERIES_SECONDS: Final = 1.0
 """CPU time of one series."""
+AGAIN_SECONDS: Final = 0.2
+"""CPU time after which it is ended once more."""
 SLOW_SERIES: Final = 5
 """After so many series that took too long, the others of that kind are not tried any more, but for a moment each."""
 MAX_CPU: Final = 40
@@ -35,23 +37,25 @@ MOST_BROKEN: Final = 50
 _MARGIN: Final = timedelta(days=2)
 
 
-class TookTooLong(Exception):
-    """The CPU time of a series is used up."""
+class TookTooLong(BaseException):
+    """The CPU time of a series is used up. The libraries take any Exception for a text that cannot be read."""
 
 
 @contextmanager
 def cpu_limit(seconds: float) -> Iterator[None]:
-    """Raise TookTooLong in what takes more CPU time than this."""
+    """Raise TookTooLong in what takes more CPU time than this; again, where it was raised in a finalizer, which loses it."""
 
     def over(_number: int, _frame: object) -> None:
         raise TookTooLong
 
     former = signal.signal(signal.SIGVTALRM, over)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, AGAIN_SECONDS)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        while signal.getitimer(signal.ITIMER_VIRTUAL)[0]:
+            with suppress(TookTooLong):
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, former)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.calendar.ical_instances import instances
 from gateway.calendar.ical_text import Broken, series_in
-from gateway.calendar.ical_worker import listed
+from gateway.calendar.ical_worker import TookTooLong, cpu_limit, listed
 from tests.calendar.conftest import calendar, event
 
 if TYPE_CHECKING:
@@ -200,6 +202,34 @@ def test_an_event_that_cannot_be_worked_out_is_named_and_costs_no_other(lines: l
     assert [one["title"] for one in told["instances"]] == ["Good"]
     (broken,) = told["broken"]
     assert why in broken["why"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_limit_of_cpu_time_is_none_of_the_errors_that_libraries_turn_into_others() -> None:
+    def busy(seconds: float) -> None:
+        ends = time.process_time() + seconds
+        while time.process_time() < ends:
+            sum(range(1000))
+
+    class Finalized:
+        def __del__(self) -> None:
+            busy(0.2)
+
+    def read_text() -> None:
+        try:
+            busy(20)
+        except Exception as error:
+            raise ValueError("Wrong datetime format") from error
+
+    def go_on() -> None:
+        Finalized()
+        busy(20)
+
+    with pytest.raises(TookTooLong), cpu_limit(0.05):
+        read_text()
+    with pytest.raises(TookTooLong), cpu_limit(0.05):
+        go_on()
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
 
 
 def test_an_event_without_an_end_and_text_between_events_cost_no_other() -> None:
