@@ -46,6 +46,8 @@ class Dependencies:
     random: random.Random = field(default_factory=random.SystemRandom)
     serving: bool = False
     shared: bool = False
+    command: str = ""
+    """The single command that it is opened for."""
     restart_on_stall: bool = False
     logs: Closer | None = None
     notices: tuple[str, ...] = ()
@@ -101,7 +103,12 @@ class Dependencies:
         """Describe this process in the lock file, for other processes."""
         started = self.clock.now().isoformat(timespec="seconds")
         return Holder(
-            pid=os.getpid(), boot=boot_id(), started=started, socket=str(self.socket or ""), conversation=not self.serving
+            pid=os.getpid(),
+            boot=boot_id(),
+            started=started,
+            socket=str(self.socket or ""),
+            command=self.command,
+            conversation=not self.serving and not self.command,
         )
 
 

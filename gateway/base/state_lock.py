@@ -26,6 +26,8 @@ class Holder(Struct, frozen=True, kw_only=True):
     started: str = ""
     socket: str = ""
     http_port: int | None = None
+    command: str = ""
+    """The single command that it runs, such as ``homebody memory tidy``; nothing is served."""
     conversation: bool = False
     """It runs for a conversation in a terminal and ends with it; no chat platform is connected."""
     waits: str = ""
@@ -58,6 +60,8 @@ class StateLock:
         if not _lock(descriptor):
             os.close(descriptor)
             found = describe(path) or Holder()
+            if found.command:
+                raise command_running(found, path.parent)
             by = f" ({found.pid}, since {found.started})" if found.pid else ""
             raise AlreadyRunning(
                 f"a conversation in a terminal{by} is using this folder"
@@ -86,6 +90,15 @@ class StateLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def command_running(holder: Holder, folder: Path) -> AlreadyRunning:
+    """Return the error that names the single command which holds a folder."""
+    return AlreadyRunning(
+        f"`{holder.command}` is running (process {holder.pid}, since {holder.started}) and uses this folder",
+        where=str(folder),
+        hint="Wait until it has ended, then run the command again: what it finds is kept.",
+    )
 
 
 def describe(path: Path) -> Holder | None:

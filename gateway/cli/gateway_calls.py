@@ -10,12 +10,13 @@ import click
 
 from channels.errors import AgentAway, LinkLost
 from gateway.base.errors import GatewayNotResponding, HomebodyError
-from gateway.base.state_lock import describe
+from gateway.base.state_lock import command_running, describe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
+    from gateway.base.state_lock import Holder
     from gateway.cli.invocation import Invocation
     from gateway.ledger.protocol import Ledger
 
@@ -77,17 +78,14 @@ def call_ledger(invocation: Invocation, handlers: Callable[[Ledger], Calls], cal
     """Make one call of an API handler and return its answer.
 
     Raises:
-        HomebodyError: raised by the call; ``AlreadyRunning`` if a conversation in a terminal uses the state folder.
+        HomebodyError: raised by the call; ``AlreadyRunning`` if a conversation in a terminal or another command uses the state folder.
     """
-    from gateway.base.errors import AlreadyRunning
-
     state = invocation.paths.local
     holder = describe(invocation.paths.lock)
     if holder is None:
         return asyncio.run(_without_gateway(invocation, handlers, call, arguments))
     if not holder.socket:
-        hint = "End it (Ctrl-D), then run the command again."
-        raise AlreadyRunning("a conversation in a terminal is using this folder", where=str(state), hint=hint)
+        raise _in_use(holder, state)
     answer: dict[str, Any] = asyncio.run(ask(state, call, **arguments))
     return answer
 
@@ -96,20 +94,35 @@ async def ask_or_open(invocation: Invocation, call: str, /, **arguments: Any) ->
     """Make a call to the running gateway; without one, open the state for this call alone.
 
     Raises:
-        HomebodyError: raised by the call; ``AlreadyRunning`` if a conversation in a terminal uses the state folder.
+        HomebodyError: raised by the call; ``AlreadyRunning`` if a conversation in a terminal or another command uses the state folder.
     """
-    if describe(invocation.paths.lock) is not None:
+    if (holder := describe(invocation.paths.lock)) is not None:
+        if not holder.socket:
+            raise _in_use(holder, invocation.paths.local)
         return await ask(invocation.paths.local, call, **arguments)
     import os
 
     from gateway.app.dependencies import Dependencies
     from gateway.app.gateway import Gateway
 
-    gateway = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
+    context = click.get_current_context(silent=True)
+    command = context.command_path if context is not None else ""
+    settings = invocation.loaded.settings
+    gateway = await Gateway.open(Dependencies(settings=settings, paths=invocation.paths, env=os.environ, command=command))
     try:
         return await gateway.calls()[call](**arguments)
     finally:
         await gateway.close()
+
+
+def _in_use(holder: Holder, state: Path) -> HomebodyError:
+    """Return the error for a process that holds the state folder and can be asked nothing."""
+    from gateway.base.errors import AlreadyRunning
+
+    if holder.command:
+        return command_running(holder, state)
+    hint = "End it (Ctrl-D), then run the command again."
+    return AlreadyRunning("a conversation in a terminal is using this folder", where=str(state), hint=hint)
 
 
 async def _without_gateway(
@@ -169,7 +182,6 @@ def ledger_copier(invocation: Invocation) -> Callable[[Path], bool]:
     """
 
     def copy(place: Path) -> bool:
-        from gateway.base.errors import AlreadyRunning
         from gateway.base.home_lock import whole_home
         from gateway.ledger.snapshot import copy_closed
 
@@ -182,8 +194,7 @@ def ledger_copier(invocation: Invocation) -> Callable[[Path], bool]:
             Path(asyncio.run(ask(invocation.paths.local, "backup.ledger"))["copy"]).rename(place)
             return True
         if holder is not None:
-            hint = "End it (Ctrl-D), then run the command again."
-            raise AlreadyRunning("a conversation in a terminal is using this folder", where=str(state), hint=hint)
+            raise _in_use(holder, state)
         storage = invocation.loaded.settings.storage
         if storage.url is None and not ledger.exists():
             return False

@@ -69,7 +69,9 @@ async def _tidy(invocation: Invocation, agent: str, limit: float, options: dict[
     rest = f"{found['notShown']} notes were too many to be shown at once." if found["notShown"] else ""
     facts = {**found, "dismissed": dismiss, **results}
     unread = [f"Left out: {path}: {why.removeprefix(f'{path} ')}." for path, why in found.get("unread", {}).items()]
-    told = [_told(proposals, results, dismiss, decides, refused=found.get("refused", 0)), *unread, rest]
+    why = found.get("noPromotions")
+    promotions = f"No facts of daily notes are proposed for MEMORY.md, which was not shown to the model. {why}." if why else ""
+    told = [_told(proposals, results, dismiss, decides, refused=found.get("refused", 0)), *unread, promotions, rest]
     tell(facts, "\n".join(filter(None, told)), as_json=as_json)
 
 

@@ -98,11 +98,14 @@ class NoteHistory:
         return await asyncio.to_thread(work)
 
     def _accept(self, proposal: Proposal, by: Author) -> list[Version]:
-        from memory.notes.tidying import applied
+        from memory.notes.tidying import applied, not_plain
 
         paths = dict.fromkeys(edit.path for edit in proposal.edits)
         for path in paths:
             self._record(path, BY_OWNER)
+        for path in paths:
+            if self._of(path).stamp(path) is not None and (reason := not_plain(read_note(self._of(path), path))):
+                raise MemoryTrouble(f"{path} is not changed: {reason}", hint="homebody memory tidy --again")
         before = {path: self._text(path) for path in paths}
         written: list[str] = []
         try:

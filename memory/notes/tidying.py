@@ -95,7 +95,7 @@ def shown_lines(sources: NoteSources, trusted: Trusted, *, most_chars: int) -> t
     used = left_out = 0
     for path in (*long_term, *rest):
         lines = _lines_of(sources, path, trusted)
-        size = sum(len(line.name) + len(line.text) + 2 for line in lines)
+        size = _size(lines)
         if used + size > most_chars:
             left_out += 1
             continue
@@ -113,11 +113,33 @@ def notes_left_out(sources: NoteSources) -> dict[str, str]:
         try:
             if one.trouble:
                 found[one.path] = one.trouble
-            elif not _is_plain(read_note(sources, one.path)):
-                found[one.path] = "it is not plain UTF-8; save it as UTF-8 without a byte order mark"
+            elif reason := not_plain(read_note(sources, one.path)):
+                found[one.path] = reason
         except MemoryUnreadable as error:
             found[one.path] = str(error)
     return found
+
+
+def why_without_promotions(sources: NoteSources, unread: Mapping[str, str], trusted: Trusted, *, most_chars: int) -> str:
+    """Return why nothing can be proposed for MEMORY.md, which the model was not shown; "" if it was, or if there is none yet.
+
+    ``unread`` are the ``notes_left_out``.
+    """
+    for path in LONG_TERM:
+        if path in unread:
+            return f"{path}: {unread[path].removeprefix(f'{path} ')}"
+        if _size(_lines_of(sources, path, trusted)) > most_chars:
+            return f"{path}: it is too long to be shown"
+    return ""
+
+
+def not_plain(content: NoteContent) -> str:
+    """Return why a note must not be changed here: its bytes are not those of its text as UTF-8. "" if they are."""
+    return "" if _is_plain(content) else "it is not plain UTF-8; save it as UTF-8 without a byte order mark"
+
+
+def _size(lines: Iterable[ShownLine]) -> int:
+    return sum(len(line.name) + len(line.text) + 2 for line in lines)
 
 
 def listed_in(answer: str) -> list[Any]:
@@ -148,17 +170,18 @@ def _before_the_cut(cut: str) -> list[Any]:
     return found
 
 
-def proposals_of(answer: str, shown: Iterable[ShownLine]) -> list[Proposal]:
-    """Read a model's answer; what is not well formed, or concerns a line that was not shown, is left out.
+def proposals_of(listed: Iterable[Any], shown: Iterable[ShownLine], *, promotions: bool = True) -> list[Proposal]:
+    """Read what ``listed_in`` an answer; what is not well formed, or concerns a line that was not shown, is left out.
 
-    Raises:
-        MemoryTrouble: there is no list in it.
+    Without ``promotions``, so are those.
     """
     known = {line.name: line for line in shown}
     made: dict[str, Proposal] = {}
     taken: set[str] = set()
-    for one in listed_in(answer):
+    for one in listed:
         proposal = _proposal(one, known) if isinstance(one, dict) else None
+        if proposal is not None and proposal.kind == "promote" and not promotions:
+            continue
         names = {edit.line.name for edit in proposal.edits if edit.line} if proposal else set()
         if proposal is not None and not names & taken:  # two changes of one line: the first stands
             made[proposal.id] = proposal

@@ -2,17 +2,28 @@ from __future__ import annotations
 
 import json
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 
+from gateway.agents import note_tidying
 from gateway.agents.note_tidying import NoteTidying
-from gateway.base.errors import HomebodyError, NoModel
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
+from gateway.base.errors import STATE_HELD, AlreadyRunning, HomebodyError, NoModel
 from gateway.base.paths import Paths
+from gateway.base.state_lock import Holder, StateLock
+from gateway.cli import main
+from gateway.cli.gateway_calls import ask_or_open
 from gateway.jobs.monthly_tidying import MonthlyTidying
+from gateway.settings.root import Settings
+from memory.notes.tidying import listed_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.gateway.conftest import Street
 
@@ -60,6 +71,75 @@ async def test_proposals_wait_for_the_owner_and_untrusted_lines_are_neither_show
         assert untrusted.of(PurePosixPath("MEMORY.md"), after)
         await house.agents["main"].memory.history.undo(decided["results"][0]["versions"][0])
         assert (here.workspace / "MEMORY.md").read_text() == MEMORY
+
+
+async def test_without_memory_md_in_view_no_promotion_is_asked_for_or_taken(
+    street: Callable[..., Street], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = street()
+    noted(here)
+    (here.workspace / "MEMORY.md").write_bytes("- Käse und Tee\n".encode("cp1252"))
+    (here.workspace / "memory/2026-01-05.md").write_text("- Bob moved to Kiel\n")
+    read: list[str] = []
+    monkeypatch.setattr(note_tidying, "listed_in", lambda said: (read.append(said), listed_in(said))[1])
+    here.model.then(json.dumps([{"kind": "promote", "lines": ["memory/2026-01-05.md:1"], "text": "- Bob lives in Kiel"}]))
+    async with here.house() as (house, _):
+        found = await house.calls()["memory.tidy"](agent="main")
+        assert (found["proposals"], found["refused"]) == ([], 1)
+        assert found["noPromotions"].startswith("MEMORY.md: it is not plain UTF-8")
+        [request] = here.model.requests
+        assert "promote" not in request.system[0].text
+        assert "Käse" not in request.messages[0].content[0].text
+    assert len(read) == 1
+    assert (here.workspace / "MEMORY.md").read_bytes() == "- Käse und Tee\n".encode("cp1252")
+
+
+def test_a_second_tidy_is_told_of_the_first_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOMEBODY_HOME", str(tmp_path / "home"))
+    paths = Paths(tmp_path / "home")
+    paths.prepare()
+    opened = Dependencies(settings=Settings(), paths=paths, env={}, command="homebody memory tidy")
+    lock = StateLock.acquire(paths.lock, opened.holder())
+    try:
+        assert main(["memory", "tidy"]) == STATE_HELD
+        said = capsys.readouterr().err
+        with pytest.raises(AlreadyRunning, match="`homebody memory tidy` is running"):
+            StateLock.acquire(paths.lock)
+    finally:
+        lock.release()
+    assert "`homebody memory tidy` is running (process" in said
+    assert "Wait until it has ended" in said
+    assert "terminal" not in said
+
+
+async def test_a_command_that_opens_the_state_says_which_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = Paths(tmp_path / "home")
+    held: list[Holder | None] = []
+
+    class Opened:
+        def calls(self) -> dict[str, Any]:
+            async def call() -> None:
+                held.append(deps[0].holder())
+
+            return {"a.call": call}
+
+        async def close(self) -> None: ...
+
+    deps: list[Dependencies] = []
+
+    async def open_(given: Dependencies) -> Opened:
+        deps.append(given)
+        return Opened()
+
+    monkeypatch.setattr(Gateway, "open", open_)
+    invocation = SimpleNamespace(paths=paths, loaded=SimpleNamespace(settings=Settings()))
+    with click.Context(click.Command("tidy"), info_name="homebody memory tidy"):
+        await ask_or_open(invocation, "a.call")  # type: ignore[arg-type]
+    [holder] = held
+    assert holder is not None
+    assert (holder.command, holder.conversation, holder.socket) == ("homebody memory tidy", False, "")
 
 
 async def test_what_was_dismissed_is_not_proposed_again(street: Callable[..., Street]) -> None:

@@ -11,9 +11,20 @@ from hypothesis import strategies as st
 
 from gateway.base.clock import ManualClock
 from memory.errors import MemoryTrouble
+from memory.notes import tidying
 from memory.notes.note_history import NoteHistory
 from memory.notes.sources import NoteSources
-from memory.notes.tidying import ShownLine, applied, as_json, from_json, listed_in, notes_left_out, proposals_of, shown_lines
+from memory.notes.tidying import (
+    Proposal,
+    ShownLine,
+    applied,
+    as_json,
+    from_json,
+    listed_in,
+    notes_left_out,
+    shown_lines,
+    why_without_promotions,
+)
 from memory.notes.version_store import VersionStore
 from memory.protocol import Author
 from tests.properties import examples
@@ -44,6 +55,10 @@ def lines_of(sources: NoteSources) -> list[ShownLine]:
 
 def answer(*proposals: dict[str, object]) -> str:
     return f"Here you are:\n```json\n{json.dumps(proposals)}\n```"
+
+
+def proposals_of(said: str, shown: list[ShownLine]) -> list[Proposal]:
+    return tidying.proposals_of(listed_in(said), shown)
 
 
 def test_only_trusted_lines_of_the_owners_own_notes_are_shown_long_term_ones_first(tmp_path: Path) -> None:
@@ -128,6 +143,34 @@ async def test_proposals_are_carried_out_one_by_one_and_each_is_undone_by_the_hi
     )
     with pytest.raises(MemoryTrouble, match="changed meanwhile"):
         await history.accept(proposals[1], by=Author("owner", "tidy"))
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xef\xbb\xbf- Alice drinks tea\n", "- K\xe4se\n".encode("latin-1"), "- tea\n".encode("utf-16")]
+)
+async def test_a_note_in_another_encoding_is_neither_shown_nor_changed_by_a_promotion(tmp_path: Path, data: bytes) -> None:
+    sources = laid(tmp_path)
+    raw = {"kind": "promote", "lines": [f"{NOTE}:3"], "text": "Bob lives in Kiel"}
+    merge = {"kind": "merge", "lines": ["MEMORY.md:3", "MEMORY.md:4"], "text": "- Alice likes tea best"}
+    proposals = proposals_of(answer(raw, merge), lines_of(sources))
+    (tmp_path / "MEMORY.md").write_bytes(data)
+    unread = notes_left_out(sources)
+    why = why_without_promotions(sources, unread, everything, most_chars=10_000)
+    assert why.startswith("MEMORY.md: it is not plain UTF-8")
+    assert tidying.proposals_of([raw], lines_of(sources), promotions=not why) == []
+    history = NoteHistory(VersionStore(tmp_path / ".history"), sources, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)))
+    for proposal in proposals:
+        with pytest.raises(MemoryTrouble, match="not plain UTF-8"):
+            await history.accept(proposal, by=Author("owner", "tidy"))
+    assert (tmp_path / "MEMORY.md").read_bytes() == data
+
+
+def test_promotions_need_a_memory_that_was_shown_or_none_at_all(tmp_path: Path) -> None:
+    sources = laid(tmp_path)
+    assert why_without_promotions(sources, {}, everything, most_chars=10_000) == ""
+    assert "too long" in why_without_promotions(sources, {}, everything, most_chars=40)
+    (tmp_path / "MEMORY.md").unlink()
+    assert why_without_promotions(sources, {}, everything, most_chars=40) == ""
 
 
 async def test_of_a_proposal_for_two_notes_nothing_is_written_if_one_has_changed(tmp_path: Path) -> None:
