@@ -15,9 +15,10 @@ from gateway.cli.invocation import Invocation, pass_invocation, tell
 from gateway.cli.notes import Bar, opened
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from memory.search.self_test import Question
+    from memory.search.self_test import Figures, Question
 
 _MOST_RUNS = 50
 
@@ -42,7 +43,7 @@ async def _run(invocation: Invocation, agent: str, file: Path, *, new: bool) -> 
     from gateway.base.atomic_file import write_atomically
     from gateway.base.clock import SystemClock
     from memory.audience import OWNER
-    from memory.search.self_test import measure
+    from memory.search.self_test import figures_of, measure
 
     kept = {} if new else await asyncio.to_thread(_kept, file)
     bar = Bar(sys.stderr)
@@ -51,22 +52,50 @@ async def _run(invocation: Invocation, agent: str, file: Path, *, new: bool) -> 
         questions, lines = await asyncio.to_thread(_questions, notes.sources, kept)
         if not questions:
             raise UsageError("the notes have too few lines to make questions of", hint="homebody memory status")
-        asked = [one for one in questions if set(one.lines) <= lines]
+        places = [place for place, one in enumerate(questions) if set(one.lines) <= lines]
+        asked = [questions[place] for place in places]
 
         async def search(text: str) -> Any:
             return (await notes.search(text, audience=OWNER)).hits
 
-        figures = await measure(asked, search, bar.show)
+        judged = await measure(asked, search, bar.show)
         answer = await notes.search(asked[0].text if asked else "", audience=OWNER)
         bar.end()
     at = SystemClock().now().isoformat(timespec="seconds")
-    run = {"at": at, "model": answer.model, "figures": {kind: asdict(one) for kind, one in figures.items()}}
+    figures = figures_of((one.kind, result) for one, result in zip(asked, judged, strict=True))
+    answers = {str(place): result for place, result in zip(places, judged, strict=True)}
+    run = {"at": at, "model": answer.model, "figures": _as_json(figures), "answers": answers}
     runs = [*kept.get("runs", []), run][-_MOST_RUNS:]
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     stored = {"questions": [asdict(one) for one in questions], "runs": runs}
     await asyncio.to_thread(write_atomically, file, json.dumps(stored, ensure_ascii=False, indent=1))
-    before = runs[-2] if len(runs) > 1 else None
-    return {**run, "gone": len(questions) - len(asked), "before": before, "questionsIn": str(file)}
+    shown = {name: value for name, value in run.items() if name != "answers"}
+    before = _compared(questions, run, runs[-2]) if len(runs) > 1 else None
+    return {**shown, "gone": len(questions) - len(asked), "before": before, "questionsIn": str(file)}
+
+
+def _compared(questions: Sequence[Question], run: dict[str, Any], last: dict[str, Any]) -> dict[str, Any]:
+    """Return the last run's figures and this one's, over the questions that both asked, and how many of the last went since.
+
+    Runs of earlier versions tell no single answers: they are compared where they asked as many questions, which then are the same.
+    """
+    from memory.search.self_test import figures_of
+
+    facts = {"at": last["at"], "model": last["model"]}
+    now, then = run["answers"], last.get("answers")
+    if then is None:
+        same = last["figures"]["all"]["questions"] == len(now)
+        figures = last["figures"] if same else {}
+        return {**facts, "figures": figures, "now": run["figures"] if same else {}, "compared": len(now) * same, "went": None}
+    both = [place for place in now if place in then]
+    over = [
+        _as_json(figures_of((questions[int(place)].kind, tuple(answers[place])) for place in both)) for answers in (then, now)
+    ]
+    return {**facts, "figures": over[0], "now": over[1], "compared": len(both), "went": len(then.keys() - now.keys())}
+
+
+def _as_json(figures: Mapping[str, Figures]) -> dict[str, Any]:
+    return {kind: asdict(one) for kind, one in figures.items()}
 
 
 def _kept(file: Path) -> dict[str, Any]:
@@ -97,18 +126,27 @@ def _questions(sources: Any, kept: dict[str, Any]) -> tuple[list[Question], set[
 
 
 def _told(facts: dict[str, Any]) -> str:
-    before = (facts["before"] or {}).get("figures", {})
+    before = facts["before"] or {"figures": {}, "now": {}}
     rows = [f"{'':10}{'questions':>10}{'any@6':>18}{'all@6':>18}{'nDCG@6':>18}"]
     for kind, one in facts["figures"].items():
-        shown = "".join(f"{_beside(one[name], before.get(kind, {}).get(name)):>18}" for name in ("any", "all", "ndcg"))
+        then, now = before["figures"].get(kind, {}), before["now"].get(kind, {})
+        shown = "".join(f"{_beside(one[name], then.get(name), now.get(name)):>18}" for name in ("any", "all", "ndcg"))
         rows.append(f"{kind:10}{one['questions']:>10}{shown}")
     rows.append(f"\nAnswered by {facts['model']}.")
     if facts["before"]:
-        rows.append(f"In brackets: the change since {facts['before']['at']}, by {facts['before']['model']}.")
+        rows.append(_change(facts["before"]))
     if facts["gone"]:
         rows.append(f"{facts['gone']} questions were left out: their lines are no longer in the notes (--new makes others).")
     return "\n".join(rows)
 
 
-def _beside(now: float, before: float | None) -> str:
-    return f"{now:.3f}" if before is None else f"{now:.3f} ({now - before:+.3f})"
+def _change(before: dict[str, Any]) -> str:
+    since = f"since {before['at']}, by {before['model']}"
+    if not before["compared"]:
+        return f"No question of the run {since} is still asked, so there is no change to tell."
+    went = f"; {before['went']} that the last one asked went since" if before["went"] else ""
+    return f"In brackets: the change {since}, over the {before['compared']} questions of both runs{went}."
+
+
+def _beside(shown: float, before: float | None, now: float | None) -> str:
+    return f"{shown:.3f}" if before is None or now is None else f"{shown:.3f} ({now - before:+.3f})"

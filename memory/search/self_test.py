@@ -19,6 +19,8 @@ from memory.text.terms import query_terms
 from memory.text.times import tells_time
 
 Kind = Literal["words", "when", "name"]
+Judged = tuple[float, float, float]
+"""Of one question: whether any line, and whether all, were among the first six results, and the nDCG."""
 
 SHOWN: Final = 6
 MOST_QUESTIONS: Final = 120
@@ -69,18 +71,25 @@ async def measure(
     questions: Sequence[Question],
     search: Callable[[str], Awaitable[Sequence[Hit]]],
     progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None,
-) -> Mapping[str, Figures]:
-    """Ask the questions and return the figures by kind, and of all of them under "all"."""
-    results: dict[str, list[tuple[float, float, float]]] = {"all": []}
+) -> list[Judged]:
+    """Ask the questions and return how each was answered."""
+    results: list[Judged] = []
     for done, question in enumerate(questions, 1):
-        judged = judge(question.lines, await search(question.text))
-        for kind in ("all", question.kind):
-            results.setdefault(kind, []).append(judged)
+        results.append(judge(question.lines, await search(question.text)))
         progress("asking", done, len(questions))
+    return results
+
+
+def figures_of(judged: Iterable[tuple[str, Judged]]) -> dict[str, Figures]:
+    """Return the figures of questions by their kinds, and of all of them under "all"."""
+    results: dict[str, list[Judged]] = {"all": []}
+    for kind, one in judged:
+        results["all"].append(one)
+        results.setdefault(kind, []).append(one)
     return {kind: _figures(rows) for kind, rows in results.items()}
 
 
-def judge(lines: Sequence[str], hits: Sequence[Hit]) -> tuple[float, float, float]:
+def judge(lines: Sequence[str], hits: Sequence[Hit]) -> Judged:
     """Return any, all and nDCG of one answer; the gain of a result is the lines that no earlier one held."""
     left, gain = set(lines), 0.0
     for rank, hit in enumerate(hits[:SHOWN], 1):
@@ -106,7 +115,7 @@ def _of_line(line: str, common: Mapping[str, int]) -> Question | None:
     return Question("when", f"When {asked}?", (line,)) if timed else Question("words", asked, (line,))
 
 
-def _figures(rows: Sequence[tuple[float, float, float]]) -> Figures:
+def _figures(rows: Sequence[Judged]) -> Figures:
     count = len(rows)
     means = [round(sum(row[place] for row in rows) / count, 4) if count else 0.0 for place in range(3)]
     return Figures(questions=count, any=means[0], all=means[1], ndcg=means[2])

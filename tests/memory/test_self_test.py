@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -71,6 +72,44 @@ def test_a_second_run_asks_the_same_questions_and_is_compared(
     told = capsys.readouterr().out
     assert "(+0.000)" in told
     assert "left out" in told
+    assert re.search(r"over the \d+ questions of both runs; \d that the last one asked went since", told)
     stored = json.loads((home / "agents/main/bench.json").read_text())
     assert len(stored["runs"]) == 2
     assert "sailing" not in json.dumps(stored)
+
+
+def test_the_change_is_that_of_the_questions_which_both_runs_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, workspace = tmp_path / "home", tmp_path / "ws"
+    workspace.mkdir()
+    (workspace / "MEMORY.md").write_text(NOTES)
+    home.mkdir()
+    (home / "homebody.yaml").write_text(json.dumps({"agents": {"defaults": {"workspace": str(workspace)}}}))
+    monkeypatch.setenv("HOMEBODY_HOME", str(home))
+    assert main(["memory", "bench", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    file = home / "agents/main/bench.json"
+    stored = json.loads(file.read_text())
+    goes = "- We met Rosalind in the garden of the museum"
+    answers = stored["runs"][0]["answers"]
+    for place, question in enumerate(stored["questions"]):  # as if those that go had been answered, and the others not
+        answers[str(place)] = [1.0, 1.0, 1.0] if goes in question["lines"] else [0.0, 0.0, 0.0]
+    file.write_text(json.dumps(stored))
+    (workspace / "MEMORY.md").write_text(NOTES.replace(f"{goes}\n", ""))
+    assert main(["memory", "bench", "--json"]) == 0
+    second = json.loads(capsys.readouterr().out)
+    before = second["before"]
+    went = sum(goes in question["lines"] for question in stored["questions"])
+    assert went >= 1
+    assert (second["gone"], before["went"]) == (went, went)
+    assert before["compared"] == second["figures"]["all"]["questions"] == first["figures"]["all"]["questions"] - went
+    assert (before["figures"]["all"]["any"], before["now"]) == (0.0, second["figures"])
+    stored["runs"][0].pop("answers")  # of an earlier version
+    file.write_text(json.dumps(stored))
+    assert main(["memory", "bench"]) == 0
+    assert "no change to tell" in capsys.readouterr().out
+    (workspace / "MEMORY.md").write_text(NOTES)
+    file.write_text(json.dumps(stored))
+    assert main(["memory", "bench", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["before"]["compared"] == first["figures"]["all"]["questions"]
