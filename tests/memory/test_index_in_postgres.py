@@ -16,6 +16,7 @@ from memory.audience import OWNER, Audience
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.errors import IndexBroken
 from memory.settings import ChunkingSettings, MemorySettings
+from memory.store.postgres.tables import COLUMNS
 from memory.workspace_memory import WorkspaceMemory
 from tests import postgres_server
 from tests.ledger import engines
@@ -287,6 +288,65 @@ async def test_tables_that_are_not_ours_to_use_are_left_alone(workspace: Path, d
         await memory.search("boiler", audience=OWNER)
     assert rows(workspace, "SELECT count(*) FROM chunk") != [(0,)]
     await memory.close()
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        "ALTER TABLE chunk DROP COLUMN header",
+        "ALTER TABLE refusal DROP COLUMN reason",
+        "ALTER TABLE line_vectors ADD COLUMN more integer",
+        "DROP TABLE vocabulary",
+    ],
+)
+@pytest.mark.parametrize("running", [False, True])
+async def test_tables_of_another_layout_are_set_aside_and_made_anew(workspace: Path, done: str, *, running: bool) -> None:
+    told: list[str] = []
+    memory = at(workspace, BagOfWords(), tell=told.append)
+    await memory.sync()
+    if not running:
+        await memory.close()
+        memory = at(workspace, BagOfWords(), tell=told.append)
+    rows(workspace, done)
+    schema = engines.schema_of(workspace.parent / "i.sqlite")
+    aside = f"{schema[:36]}_broken_20260318_120000"
+    SCHEMAS.add(aside)
+    if running:  # it is noticed where the column is asked for, or when the index is opened next
+        with contextlib.suppress(IndexBroken):
+            await memory.search("boiler of house 12", audience=OWNER)
+        await memory.close()
+        memory = at(workspace, BagOfWords(), tell=told.append)
+    await memory.sync()
+    assert (await memory.search("boiler of house 12", audience=OWNER)).hits
+    await memory.close()
+    assert [one for one in told if f"renamed to {aside} and it is being rebuilt" in one]
+    assert (aside,) in rows(workspace, "SELECT nspname::text FROM pg_namespace")
+    assert_whole(workspace)
+
+
+async def test_a_column_that_goes_while_the_index_is_open_is_made_anew_by_the_next_search(workspace: Path) -> None:
+    told: list[str] = []
+    memory = at(workspace, BagOfWords(), tell=told.append)
+    await memory.sync()
+    rows(workspace, "ALTER TABLE chunk DROP COLUMN header")
+    SCHEMAS.add(f"{engines.schema_of(workspace.parent / 'i.sqlite')[:36]}_broken_20260318_120000")
+    await memory.search("boiler of house 12", audience=OWNER)
+    await memory.sync()
+    assert (await memory.search("boiler of house 12", audience=OWNER)).hits
+    assert any("other columns in chunk" in one for one in told)
+    await memory.close()
+
+
+async def test_the_tables_have_the_columns_that_are_looked_for(workspace: Path) -> None:
+    memory = at(workspace, BagOfWords())
+    await memory.sync()
+    await memory.close()
+    found = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
+    present: dict[str, set[str]] = {}
+    for table, column in rows(workspace, found):
+        present.setdefault(table, set()).add(column)
+    assert present.pop("meta") == {"name", "value"}
+    assert present == {table: set(names.split()) for table, names in COLUMNS.items()}
 
 
 async def test_nothing_of_a_removed_line_is_left_in_the_tables(workspace: Path) -> None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from memory.store.postgres.connections import Connections
 
 _NEXT: Final = "The notes themselves are files and can be read; what changed is indexed when the database is back."
-_GONE: Final = ("57P01", "57P02", "57P03", "42P01", "3F000", "25006")
-"""The server is ending or starting; the tables were dropped, which makes them anew; it has become a replica."""
+_GONE: Final = ("57P01", "57P02", "57P03", "42P01", "42703", "3F000", "25006")
+"""The server is ending or starting; tables were dropped or a column is missing, which makes them anew; it has become a replica."""
 
 
 class IndexTables:
@@ -28,7 +28,7 @@ class IndexTables:
         self._agent = agent
         self._settings = settings
 
-    def open(self, now: datetime) -> tuple[Index, str]:  # noqa: ARG002  (nothing is set aside)
+    def open(self, now: datetime) -> tuple[Index, str]:
         """See the protocol."""
         import psycopg
 
@@ -37,13 +37,14 @@ class IndexTables:
 
         self._connections.attach()
         try:
-            vectors, lack = prepare(self._connections)
+            prepared = prepare(self._connections, now)
             with self._connections.reading() as connection:
                 server = connection.info.server_version // 10_000
-            note = "" if vectors else f"{lack}: words only"
+            note = f"{prepared.lack}: words only" if prepared.lack else ""
             driver = f"psycopg {psycopg.__version__}, PostgreSQL {server}"
-            features = Features("pgvector" if vectors else "none", keywords=True, scan=False, driver=driver, note=note)
-            return PostgresIndex(self._connections, self._agent, self._settings, features), self._told(lack)
+            features = Features("none" if prepared.lack else "pgvector", keywords=True, scan=False, driver=driver, note=note)
+            index = PostgresIndex(self._connections, self._agent, self._settings, features)
+            return index, " ".join(filter(None, (prepared.notice, self._told(prepared.lack))))
         except psycopg.Error as error:
             self._connections.detach()
             raise self.refusal(error) from error

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from itertools import count
 from typing import Final
 
 import psycopg
+from msgspec import Struct
 from psycopg import sql
 
 from memory.errors import IndexBroken
@@ -96,8 +99,36 @@ STEPS: Final = (_TABLES, _LINES, _HASHES)
 """Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 
 
-def prepare(connections: Connections) -> tuple[bool, str]:
-    """Make the tables, or bring them to the newest version; return whether vectors can be stored, and if not, why.
+COLUMNS: Final = {
+    "agent": "id name changes languages answers",
+    "generation": "number agent role tokens overlap rules provider model fingerprint dims chunks size coded code_size",
+    "file": "generation path source hash size mtime_ns ctime_ns inode settled trouble",
+    "chunk": "id path source audience start_line end_line part day header text hash",
+    "word_list": "id audience hash size code_size code words",
+    "vocabulary": "generation word",
+    "waiting": "id",
+    "line_waiting": "id",
+    "refusal": "id provider model fingerprint at reason",
+    "embedder": "id provider model fingerprint",
+    "batch_job": "agent token job provider model fingerprint texts at",
+    "vector": "agent embedder hash used vector",
+    "line_vectors": "agent embedder hash vectors",
+}
+"""The columns of each table at the newest version."""
+_WITH_PGVECTOR: Final = ("vector", "line_vectors")
+_LONGEST_SCHEMA: Final = 36
+"""Bytes of a schema's name that stay when it is set aside: PostgreSQL cuts names at 63."""
+
+
+class Prepared(Struct, frozen=True):
+    """``lack`` is why vectors cannot be stored, or ""; ``notice`` tells of tables that were set aside."""
+
+    lack: str
+    notice: str = ""
+
+
+def prepare(connections: Connections, now: datetime) -> Prepared:
+    """Make the tables, or bring them to the newest version. Those of another layout are set aside, in a schema of another name.
 
     Raises:
         IndexBroken: the server is too old, or the tables are not ours.
@@ -111,12 +142,56 @@ def prepare(connections: Connections) -> tuple[bool, str]:
                 "SELECT pg_advisory_xact_lock(hashtextextended('homebody memory ' || %s, 0))", (connections.schema,)
             )
             _migrate(connection, connections)
+            notice = ""
+            if other := _other_layout(connection, connections.schema):
+                notice = _set_aside(connection, connections, other, now)
+                _migrate(connection, connections)
             lack = _install_pgvector(connection)
             if not lack and connection.execute("SELECT to_regtype('halfvec')").fetchone() == (None,):
                 lack = "pgvector is older than 0.7"
             if not lack:
                 connection.execute(_VECTORS.encode())
-        return not lack, lack
+        return Prepared(lack, notice)
+
+
+def _other_layout(connection: Connection, schema: str) -> str:
+    """Return in what the tables differ from those of the newest version; "" if they do not."""
+    columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s"
+    present: dict[str, set[str]] = {}
+    for table, column in connection.execute(columns, (schema,)):
+        present.setdefault(table, set()).add(column)
+    for table, names in COLUMNS.items():
+        if table not in present:
+            if table not in _WITH_PGVECTOR:
+                return f"no table {table}"
+        elif present[table] != set(names.split()):
+            return f"other columns in {table}"
+    return ""
+
+
+def _set_aside(connection: Connection, connections: Connections, other: str, now: datetime) -> str:
+    """Rename the schema, and return what is told of it.
+
+    Raises:
+        IndexBroken: the user of the database may not.
+    """
+    schema = connections.schema
+    first = f"{schema.encode()[:_LONGEST_SCHEMA].decode(errors='ignore')}_broken_{now:%Y%m%d_%H%M%S}"
+    taken = {name for (name,) in connection.execute("SELECT nspname FROM pg_namespace")}
+    aside = next(name for number in count(1) if (name := first if number == 1 else f"{first}_{number}") not in taken)
+    try:
+        with connection.transaction():
+            connection.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(sql.Identifier(schema), sql.Identifier(aside)))
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise IndexBroken(
+            f"the memory index is of another version ({other}) and its schema cannot be renamed: {connections.where}",
+            hint=f"Let it be made anew, as the owner of the schema: DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}",
+        ) from error
+    return (
+        f"The memory index was of another version ({other}, {connections.where}); its schema was renamed to {aside} and it is being "
+        "rebuilt from the notes."
+    )
 
 
 def _migrate(connection: Connection, connections: Connections) -> None:
