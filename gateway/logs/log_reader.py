@@ -115,6 +115,14 @@ def _identity(file: Path) -> tuple[int, int] | None:
         return None
 
 
+def _unmoved(path: Path) -> list[tuple[Path, tuple[int, int]]]:
+    """Return the log files and what they are, oldest first, as they are between two rotations."""
+    former = None
+    while (found := [(file, key) for file in log_files(path) if (key := _identity(file)) is not None]) != former:
+        former = found
+    return found
+
+
 def _ended_before(file: Path, moment: datetime) -> bool:
     try:
         return file.stat().st_mtime < moment.timestamp() - 1
@@ -148,21 +156,21 @@ class LogTail:
 
     def lines(self) -> Iterator[LogLine]:
         """Yield the whole lines that came since the last call; the beginning of one that is being written is kept for the next."""
-        yield from self._read()
-        ours = None if self._stream is None else os.fstat(self._stream.fileno())
-        try:
-            if ours is not None and os.path.samestat(ours, self._path.stat()):
-                yield from self._after_cut(ours.st_size)
+        while True:
+            yield from self._read()
+            ours = None if self._stream is None else os.fstat(self._stream.fileno())
+            try:
+                if ours is not None and os.path.samestat(ours, self._path.stat()):
+                    yield from self._after_cut(ours.st_size)
+                    return
+            except FileNotFoundError:
+                return  # it is put aside, and the next one not yet begun
+            fresh = self._next(None if ours is None else _key(ours))
+            if fresh is None:
                 return
-        except FileNotFoundError:
-            return  # it is put aside, and the next one not yet begun
-        for file in self._since(ours):
-            with suppress(FileNotFoundError):
-                fresh = file.open("rb")
-                yield from self._read()  # what came while the next one was looked for
-                self.close()
-                self._stream = fresh
-                yield from self._read()
+            yield from self._read()  # what came while the next one was looked for
+            self.close()
+            self._stream = fresh
 
     def _after_cut(self, size: int) -> Iterator[LogLine]:
         """Go on in a file that became shorter: a line that could not be written whole is taken back; one that was emptied begins anew."""
@@ -172,16 +180,23 @@ class LogTail:
             self._rest = b""
             yield from self._read()
 
-    def _since(self, ours: os.stat_result | None) -> list[Path]:
-        """Return the files that were begun after the one that is open, oldest first."""
-        files = log_files(self._path)
-        if ours is None:
-            return [file for file in files if (key := _identity(file)) and key not in self._before]
-        for place, file in enumerate(files):
+    def _next(self, ours: tuple[int, int] | None) -> BinaryIO | None:
+        """Open the file that was begun after the one that is open, or the first one since the beginning; None if there is none yet."""
+        while True:
+            files = _unmoved(self._path)
+            keys = [key for _, key in files]
+            if ours is None:
+                later = [one for one in files if one[1] not in self._before]
+            else:
+                later = files[keys.index(ours) + 1 :] if ours in keys else files[-1:]
+            if not later:
+                return None
+            file, key = later[0]
             with suppress(FileNotFoundError):
-                if os.path.samestat(ours, file.stat()):
-                    return files[place + 1 :]
-        return files[-1:]
+                fresh = file.open("rb")
+                if _key(os.fstat(fresh.fileno())) == key:
+                    return fresh
+                fresh.close()  # a rotation has given the name to another one meanwhile
 
     def _read(self) -> Iterator[LogLine]:
         if self._stream is None:

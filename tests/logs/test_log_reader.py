@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import gateway
 from gateway.base.errors import UsageError
 from gateway.cli.log_lines import line_text, since_when
+from gateway.logs import log_reader
 from gateway.logs.log_reader import LogFilter, LogLine, LogTail, log_files, read_log
 from gateway.logs.rotated_file import RotatedFile
 from tests import programs
@@ -79,6 +80,40 @@ def test_what_is_read_and_then_followed_is_everything_once(
         seen += tail.lines()
         seen += tail.lines()
     file.close()
+    assert numbers(seen) == list(range(written))
+
+
+@pytest.mark.parametrize("rotations", [1, 2, 5])
+def test_no_line_is_lost_where_files_are_rotated_while_the_next_one_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rotations: int
+) -> None:
+    path = tmp_path / "homebody.jsonl"
+    file = RotatedFile(path, max_bytes=200, keep=50)
+    written, left = 0, rotations
+
+    def write(count: int) -> None:
+        nonlocal written
+        for _ in range(count):
+            file.write(line(written))
+            written += 1
+
+    def listed_and_rotated(of: Path) -> list[Path]:
+        nonlocal left
+        found = log_files(of)
+        if left:
+            left -= 1
+            write(5)
+        return found
+
+    write(1)
+    with closing(LogTail(path)) as tail:
+        seen = list(read_log(path, ALL, tail))
+        write(9)
+        monkeypatch.setattr(log_reader, "log_files", listed_and_rotated)
+        for _ in range(3):
+            seen += tail.lines()
+    file.close()
+    assert left == 0
     assert numbers(seen) == list(range(written))
 
 
