@@ -256,7 +256,7 @@ class AgentSettings(Section):
     bootstrap_changes: Literal["note", "rewrite"] = "note"
     """What is done when a workspace file changes in mid-conversation while the provider has the prompt cached: the model is told what changed and the prompt stays until the cache has run out (note), or the prompt is made anew at once (rewrite), which has the provider write all of it into its cache again."""  # noqa: E501
     skip_bootstrap: bool = False
-    """Do not put templates into a new workspace."""
+    """Do not put templates into a new workspace, nor in place of workspace files that are missing at a start."""
     context_tokens: Annotated[int, Field(ge=4000)] | None = None
     """Cap on the model's context window, in tokens. Default: what the model has."""
     max_output_tokens: Annotated[int, Field(ge=256)] = 8192

@@ -38,6 +38,7 @@ def facts(rows: Sequence[UsageRow], by: UsageBy = "model") -> dict[str, Any]:
         "cost": sum(row.cost for row in rows),
         "unpriced": sum(row.unpriced for row in rows),
         "estimated": sum(row.estimated for row in rows),
+        "open": sum(row.open for row in rows),
     }
     return {"usage": listed, "total": total, "pricesAsOf": AS_OF}
 
@@ -49,24 +50,32 @@ def usage_table(found: dict[str, Any], by: UsageBy = "model") -> str:
     lines = [f"| day | agent | {by} | calls | in | out | cache | cost |", "|---|---|---|---:|---:|---:|---:|---:|"]
     for row in found["usage"]:
         sent = row["input"] + row["cacheRead"] + row["cacheWrite"]
-        sign = "≥ " if row["unpriced"] else "~ " if row["estimated"] else ""
+        sign = _sign(row)
         cost = "?" if row["unpriced"] and not row["cost"] else f"{sign}${row['cost']:.2f}"
         lines.append(
             f"| {row['day']} | {row['agent']} | {row[by] or OUTSIDE} | {row['calls']} | {sent:,} | {row['output']:,} "
             f"| {row['cacheHit']:.0%} | {cost} |"
         )
     total = found["total"]
-    sign = "≥ " if total["unpriced"] else "~ " if total["estimated"] else ""
     calls = "1 call" if total["calls"] == 1 else f"{total['calls']} calls"
-    lines += ["", f"Total: {sign}${total['cost']:.2f} in {calls}; prices as of {found['pricesAsOf']}."]
+    lines += ["", f"Total: {_sign(total)}${total['cost']:.2f} in {calls}; prices as of {found['pricesAsOf']}."]
     if estimated := total["estimated"]:
         lines.append(
-            f"~: for {estimated} of them the provider reported no usable figures or no price is known, so a high "
+            f"~: for {estimated} calls the provider reported no usable figures or no price is known, so a high "
             "estimate is used. Set prices with models.providers.NAME.models[].cost or models.pricesFile."
+        )
+    if unfinished := total["open"]:
+        lines.append(
+            f"~: {unfinished} calls are under way, or ended with a gateway that was killed: the most that they can cost is "
+            "counted, and their tokens only by `homebody usage --budgets`."
         )
     if unpriced := total["unpriced"]:
         lines.append(f"{unpriced} calls by an earlier version have no cost, because the price of their model was unknown.")
     return "\n".join(lines)
+
+
+def _sign(figures: dict[str, Any]) -> str:
+    return "≥ " if figures["unpriced"] else "~ " if figures["estimated"] or figures["open"] else ""
 
 
 def _hit(plain: int, read: int, written: int) -> float:

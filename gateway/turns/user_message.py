@@ -108,6 +108,7 @@ def cut(text: str, most: int) -> str:
 
 
 SHOWN_CHARS = 4000
+"""Of what is too long, at least so many characters are shown."""
 SHARE = 4
 """A message may fill this part of the window: a quarter."""
 ENOUGH = 20
@@ -240,5 +241,19 @@ async def _shortened(
         result = await conversation.keep(call, "shelving", conversation.taint | {*sources})
         trouble = trouble or (result.text if result.is_error else "")
     lies = trouble or f"The whole of it is in {', '.join(paths)}: read it in parts, or search it with grep."
-    why = "too many for my window" if not fits else f"of which the first {SHOWN_CHARS:,} are shown"
-    return text[:SHOWN_CHARS], f"[cut: this message has {len(text):,} characters, {why}. {lies}]"
+    shown = text[:SHOWN_CHARS] if most is not None else _beginning(text, limit // 2)
+    why = "" if fits else " and is more than a quarter of my window"
+    return shown, f"[cut: this message has {len(text):,} characters{why}; the first {len(shown):,} are shown. {lies}]"
+
+
+def _beginning(text: str, most: int) -> str:
+    """Return the beginning of a text in pieces of ``SHOWN_CHARS``: at least one, and no more than ``most`` tokens by our estimate."""
+    from agent.models import token_estimate
+
+    tokens, end = token_estimate.estimate(text[:SHOWN_CHARS]), SHOWN_CHARS
+    while end < len(text):
+        tokens += token_estimate.estimate(text[end : end + SHOWN_CHARS])
+        if tokens > most:
+            break
+        end += SHOWN_CHARS
+    return text[:end]

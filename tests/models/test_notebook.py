@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.models.notebook.intents import Ask, File, Forget, Show, Talk, understand
@@ -103,6 +103,8 @@ def test_every_text_is_understood_somehow(text: str) -> None:
     st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=30),
     st.text(st.characters(categories=["L", "N"]), max_size=30),
 )
+@example("of", "0")
+@example("that", "is it")
 def test_what_is_filed_is_the_owners_own_words(first: str, second: str) -> None:
     fact = f"{first} {second}".strip()
     intent = understand(f"note: {fact}")

@@ -66,7 +66,7 @@ _FILE = re.compile(
     rf"""^(?:{_POLITE}[\s,]+)*[请請]?{_CAN_YOU}(?:
       (?:remember|note(?:\s+to\s+self)?|(?:make|take|add)\s+a\s+note|(?:write|note|jot)(?:\s+(?:this|it))?\s+down
          |keep\s+in\s+mind|don['’]?t\s+(?:let\s+me\s+)?forget|do\s+not\s+forget|memori[sz]e|for\s+the\s+record|fyi)\b
-         (?!\s+(?:when|where|what|who|why|how|which|if|whether)\b)(?:\s*[:,-])?(?:\s+(?:that|this|of|about|to)\b)?
+         (?!\s+(?:when|where|what|who|why|how|which|if|whether)\b)(?:\s*:|(?:\s*[,-])?(?:\s+(?:that|this|of|about|to)\b)?)
       |(?:save|record|log|store)\s+(?:that|this)\b | (?:save|record|log|store|memo)\s*:
       |(?:correction|correct|mistake|update|important|info|idea|korrektur|richtigstellung|wichtig|idee|merke?|erinnerung)\s*[:：]
       |(?:merk(?:e)?(?:['’]s)?\s*dir|notier(?:e)?(?:\s+dir)?|schreib(?:e)?(?:\s+dir)?\s+auf|vergiss\s+nicht|denk\s+daran|notiz)
