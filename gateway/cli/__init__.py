@@ -5,6 +5,7 @@ What stays is to be small: a gateway is started without click (``plain_start.py`
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.umask(0o077)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would read the metadata of all packages
     gc.set_threshold(_COLLECTED_AFTER)
+    atexit.register(gc.freeze)  # at the end memory goes back as a whole: to look for garbage in it would take up to 100 ms
     _settle_home()
     stand_in_for_closed()
     try:

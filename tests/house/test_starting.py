@@ -54,6 +54,17 @@ def test_help_imports_nothing_heavy() -> None:
     assert not imported & HEAVY
 
 
+def test_a_program_does_not_look_for_garbage_when_it_ends() -> None:
+    code = (
+        "import atexit, gc, sys; sys.argv[1:] = ['--version']\nfrom gateway.cli import main\n"
+        "atexit.register(lambda: print(gc.get_freeze_count()))\ntry: main()\nexcept SystemExit: pass\nprint(gc.get_freeze_count())"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment())
+    running, ended = told.stdout.splitlines()[-2:]
+    assert int(running) == 0
+    assert int(ended) > 10_000
+
+
 def test_a_conversation_without_a_gateway_imports_no_web_server(tmp_path: Path) -> None:
     code = (
         "import sys; sys.argv[1:] = ['chat', '--plain']\nfrom gateway.cli import main\ntry: main()\nexcept SystemExit: pass\n"
