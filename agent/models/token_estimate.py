@@ -19,6 +19,7 @@ from msgspec import Struct
 from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.models.protocol import Request, Segment, ToolSpec
 from agent.recent_results import RecentResults
+from memory.text.late_pattern import LatePattern
 
 IMAGE_TOKENS = 1600
 """What a picture of the largest size that is sent costs (1.15 million pixels / 750, rounded up), where its size is not known."""
@@ -54,19 +55,19 @@ _OPAQUE = re.compile(r"(?<![A-Za-z0-9+/=_-])(?![A-Za-z0-9+/=_-]*([=_+/-])\1{7})[
 """Encoded data, other than a line of dashes."""
 _HEX = re.compile(r"[0-9a-f-]+|[0-9A-F-]+")
 _WORDS = re.compile(r" ?[A-Za-z\u00c0-\u024f]+")
-_ACCENTS = re.compile(r"[\u00c0-\u024f]")
+_ACCENTS = LatePattern(r"[\u00c0-\u024f]")
 _INNER_CAPITALS = re.compile(r"[a-z][A-Z]")
 _CAPITALS = re.compile(r"[A-Z]{3,}")
 _DIGITS = re.compile(r"[0-9]{1,3}")
 _MARKS = re.compile(r"[!-/:-@\[-^`{-~\u00a1-\u00bf\u2010-\u2bff]+")
 _REPEATED = re.compile(r"([^\w\s])\1{3,}")
 _LINE_ENDS = re.compile(r"[\n\r\t]+[ \n\r\t]*")
-_DENSE = re.compile(
+_DENSE = LatePattern(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\uff00-\uffef\U00020000-\U0003ffff\U0001f000-\U0001faff]"
 )
-_CYRILLIC = re.compile("[\u0400-\u052f]")
-_OTHER = re.compile("[\u0250-\u03ff\u0530-\u0dff\u0f00-\u0fff\u10a0-\u177f\u1800-\u1eff\U00010000-\U0001efff]")
+_CYRILLIC = LatePattern("[\u0400-\u052f]")
+_OTHER = LatePattern("[\u0250-\u03ff\u0530-\u0dff\u0f00-\u0fff\u10a0-\u177f\u1800-\u1eff\U00010000-\U0001efff]")
 _FOREIGN = 0.004
 """Share of letters with accents from which on a text counts as one in German, French or another language that has them."""
 _PROSE = 0.45

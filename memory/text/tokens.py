@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from memory.text.late_pattern import LatePattern
 
-_DENSE = re.compile(
+_DENSE = LatePattern(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\uff66-\uff9f\U00020000-\U0003ffff\U0001f000-\U0001faff]"
 )
-_OTHER = re.compile(r"[^\x00-\x7f]")
+_OTHER = LatePattern(r"[^\x00-\x7f]")
 
 ASCII_CHARS_PER_TOKEN = 4.0
 OTHER_CHARS_PER_TOKEN = 2.5

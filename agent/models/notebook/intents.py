@@ -12,6 +12,7 @@ from typing import Literal
 
 from agent.models.notebook.lists import OnList, other_wish, section_of
 from agent.models.notebook.reminders import Remind, Reminders, reminder_in
+from memory.text.late_pattern import LatePattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,12 @@ Intent = File | Ask | Forget | Show | Talk | Remind | Reminders
 ASKING = "?？؟;՞⸮¿፧"
 """Question marks of the world's scripts (Greek writes one like a semicolon)."""
 
-STAMP = re.compile(r"^\[[^\]\n]{0,20}(?P<date>\d{4}-\d{2}-\d{2})[ T](?P<time>\d{2}:\d{2})[^\]\n]{0,200}\]\s*")
+STAMP = LatePattern(r"^\[[^\]\n]{0,20}(?P<date>\d{4}-\d{2}-\d{2})[ T](?P<time>\d{2}:\d{2})[^\]\n]{0,200}\]\s*")
 """The time that is put before what a person said, in the owner's zone."""
 _POLITE = r"(?:please|pls|hey|ok|okay|so|and|also|bitte|por\s+favor|s'il\s+te\s+pla[iî]t|per\s+favore)"
 _CAN_YOU = r"(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?|i\s+want\s+you\s+to\s+|kannst\s+du\s+(?:dir\s+)?)?"
 
-_FILE = re.compile(
+_FILE = LatePattern(
     rf"""^(?:{_POLITE}[\s,]+)*[请請]?{_CAN_YOU}(?:
       (?:remember|note(?:\s+to\s+self)?|(?:make|take|add)\s+a\s+note|(?:write|note|jot)(?:\s+(?:this|it))?\s+down
          |keep\s+in\s+mind|don['’]?t\s+(?:let\s+me\s+)?forget|do\s+not\s+forget|memori[sz]e|for\s+the\s+record|fyi)\b
@@ -86,7 +87,7 @@ _FILE = re.compile(
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 _DU = r"(?:kannst|könntest|koenntest|würdest|magst|willst)\s+du\s+(?:(?:bitte|dir|mir|mal|dann|noch)\s+)*"
-_FILE_GERMAN = re.compile(
+_FILE_GERMAN = LatePattern(
     rf"""^(?:{_POLITE}[\s,]+)*(?:
       {_DU}(?:merken|notieren|aufschreiben|festhalten|speichern)
       |(?:merkst|notierst|schreibst)\s+du(?:\s+(?:dir|mir|bitte|auf|mal))*
@@ -96,38 +97,38 @@ _FILE_GERMAN = re.compile(
     )\b\s*[:,]?\s*(?:(?:dass|that)\b)?[\s:,-]*(?P<fact>\S.*)$""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-_ON_LIST_GERMAN = re.compile(
+_ON_LIST_GERMAN = LatePattern(
     rf"^(?:{_POLITE}[\s,]+)*{_DU}(?P<what>\S.*?)\s+(?:auf|zu)\s+(?:die|den|der|meine[nr]?|unsere[nr]?)\s+(?P<list>[\w-]*(?:liste|zettel))"
     r"\s+(?:setzen|schreiben|packen|tun|nehmen|hinzufügen)$",
     re.IGNORECASE | re.DOTALL,
 )
-_FILE_LAST = re.compile(
+_FILE_LAST = LatePattern(
     r"^(?P<fact>\S.*?)(?:って|と|を|라고|을|를)?[\s、,]*(?:覚えて(?:おいて|おけ|ね)?|覚えといて|メモして(?:おいて)?|기억해|메모해|적어)"
     r"\s*(?:ください|下さい|ね|줘|주세요|둬)?[。．.!！]*$",
     re.DOTALL,
 )
-_TASK = re.compile(rf"^(?:{_POLITE}[\s,]+)*(?:to-?do|task|aufgabe)\s*[:：-]\s*(?P<fact>\S.*)$", re.IGNORECASE | re.DOTALL)
-_TASKS = re.compile(
+_TASK = LatePattern(rf"^(?:{_POLITE}[\s,]+)*(?:to-?do|task|aufgabe)\s*[:：-]\s*(?P<fact>\S.*)$", re.IGNORECASE | re.DOTALL)
+_TASKS = LatePattern(
     r"^(?:(?:show|list|what\s+are|which\s+are|zeig(?:e)?(?:\s+mir)?|was\s+sind)\s+)?(?:me\s+)?(?:all\s+)?(?:my|the|open|meine|die|offene)?\s*(?:open\s+|offenen?\s+)?"
     r"(?:to-?dos?|tasks|to-?do\s+list|aufgaben|todo-?liste)$|^what\s+(?:do\s+i\s+have|is\s+there)\s+(?:left\s+)?to\s+do$|^was\s+(?:muss|soll)\s+ich\s+(?:noch\s+)?(?:tun|machen|erledigen)$",
     re.IGNORECASE,
 )
-_CLOCK = re.compile(
+_CLOCK = LatePattern(
     r"^(?:what\s+(?:time|day|date)\s+is\s+(?:it|today)(?:\s+(?:now|today))?|what(?:['’]s|\s+is)\s+(?:the\s+(?:time|date)|today['’]?s\s+date)(?:\s+(?:now|today))?"
     r"|wie\s*(?:viel\s+uhr|spät)\s+ist\s+es|welcher\s+tag\s+ist\s+heute|welches\s+datum\s+(?:ist|haben\s+wir)\s+heute)$",
     re.IGNORECASE,
 )
-_ON_LIST = re.compile(
+_ON_LIST = LatePattern(
     rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:add|put|setz(?:e)?|schreib(?:e)?|pack(?:e)?|tu(?:e)?|nimm)\s+(?P<what>\S.*?)\s+"
     r"(?:(?:on)?to|on|in|auf|zur?)\s+(?:(?:the|my|our|die|den|der|meine[nr]?|unsere[nr]?)\s+)?(?P<list>(?:[\w-]+\s+){0,2}?[\w-]*(?:list|liste|zettel))(?:\s+(?:hinzu|dazu))?$",
     re.IGNORECASE | re.DOTALL,
 )
-_FORGET = re.compile(
+_FORGET = LatePattern(
     rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:forget|delete|remove|erase|vergiss|olvida|borra|oublie|efface|dimentica|忘记|忘掉|删除|刪除)\b"
     r"(?!\s+(?:not|nicht|pas)\b)\s*(?:about|that|what|the\s+note|:)?\s*(?P<query>\S.*)$",
     re.IGNORECASE | re.DOTALL,
 )
-_QUESTION = re.compile(
+_QUESTION = LatePattern(
     r"""^(?:(?:and|so|but|ok|okay|hey|please)[\s,]+)*(?:
       (?:what|where|when|who|whom|whose|which|why|how)(?:['’]s|['’]re|['’]d)?\b
       |(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|shall)\s+(?:i|you|we|he|she|it|they|there|the|my|our
@@ -142,20 +143,20 @@ _QUESTION = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-_ASIDE = re.compile(r"[,:;–—]|\.\.\.|…")
+_ASIDE = LatePattern(r"[,:;–—]|\.\.\.|…")
 """Signs of a sentence that only begins like a question ("What a day, the car broke down"): without a question mark it is told."""
-_TOLD_AFTER_ALL = re.compile(rf"[{ASKING}]\s+\S+\s+\S+\s+\S.*[^{ASKING}\s]\s*$", re.DOTALL)
+_TOLD_AFTER_ALL = LatePattern(rf"[{ASKING}]\s+\S+\s+\S+\s+\S.*[^{ASKING}\s]\s*$", re.DOTALL)
 """A question that its own speaker answers ("Is it at 5? No, it is at 6")."""
-_QUESTION_CJK = re.compile(
+_QUESTION_CJK = LatePattern(
     r"(?:哪里|哪裡|哪儿|在哪|什么|什麼|谁|誰|几点|幾點|多少|怎么|怎麼|为什么|吗|嗎|呢|どこ|なに|何|いつ|だれ|誰|ですか|ますか|어디|무엇|뭐|언제|누구|까)"
     r"[^。.!！]*[。.]?$"
 )
-_LEAD = re.compile(
+_LEAD = LatePattern(
     r"^(?:(?:please|hey)[\s,]+)*(?:find|search(?:\s+for)?|look\s+(?:up|for)|tell\s+me\s+about|any\s+notes?\s+(?:on|about)"
     r"|what\s+do\s+you\s+(?:know|remember)\s+about)\s+",
     re.IGNORECASE,
 )
-_ALL = re.compile(
+_ALL = LatePattern(
     r"""^(?:please\s+)?(?:(?:list|show|ls|notes|memory|index)(?:\s+me)?(?:\s+(?:all|everything))?(?:\s+of)?(?:\s+(?:my|the|your))?
         (?:\s+(?:notes?|files?|memory|memories|notebook))?
       |(?:my\s+notes)|what\s+do\s+you\s+(?:know|remember)(?:\s+(?:about\s+me|so\s+far|already))?
@@ -165,61 +166,61 @@ _ALL = re.compile(
       |que\s+sais-tu(?:\s+de\s+moi)?|你知道什么|你记得什么|列出(?:所有)?笔记)$""",
     re.IGNORECASE | re.VERBOSE,
 )
-_DAY = re.compile(
+_DAY = LatePattern(
     r"""^(?:please\s+)?(?:(?:show|list|read|open)(?:\s+me)?|what\s+did\s+(?:i|we)\s+(?:say|tell\s+you|note|write(?:\s+down)?)
          |what\s+(?:have\s+i|was)\s+(?:noted|said|written)(?:\s+down)?)?
         (?:\s+(?:my|the))?(?:\s+notes?)?(?:\s+(?:of|from|for))?\s*
         (?P<day>today|yesterday|heute|gestern|hoy|ayer|今天|昨天)(?:['’]s)?(?:\s+(?:notes?|page))?$""",
     re.IGNORECASE | re.VERBOSE,
 )
-_FILE_NAME = re.compile(r"^(?:show|read|open|cat|print)\s+(?:me\s+)?(?P<path>[\w./-]+\.md)$", re.IGNORECASE)
-_GREETING = re.compile(
+_FILE_NAME = LatePattern(r"^(?:show|read|open|cat|print)\s+(?:me\s+)?(?P<path>[\w./-]+\.md)$", re.IGNORECASE)
+_GREETING = LatePattern(
     r"^(?:hi|hello|hey|hiya|yo|good\s+(?:morning|evening|afternoon|day)|hallo|guten\s+(?:tag|morgen|abend)|moin|servus|hola|buenos\s+d[ií]as"
     r"|bonjour|salut|bonsoir|ciao|buongiorno|ol[aá]|hoi|hej|cześć|привет|здравствуй(?:те)?|привіт|你好|您好|こんにちは|안녕(?:하세요)?|नमस्ते|مرحبا)"
     r"(?:[\s,]+(?:there|homebody|you|again|all|everyone))*$",
     re.IGNORECASE,
 )
-_SMALLTALK = re.compile(
+_SMALLTALK = LatePattern(
     r"^(?:how\s+are\s+(?:you|things)(?:\s+(?:doing|today))*|how(?:['’]s|\s+is)\s+it\s+going|what(?:['’]s|\s+is)\s+up|wie\s+geht(?:['’]?s|\s+es)(?:\s+(?:dir|ihnen|denn|so))*"
     r"|na|alles\s+(?:klar|gut)|gute\s+nacht|good\s+night|bye|goodbye|tschüss|see\s+you|bis\s+(?:bald|später|dann))$",
     re.IGNORECASE,
 )
-_COURTESY = re.compile(
+_COURTESY = LatePattern(
     r"^(?:thanks|thank\s+you|thx|danke(?:schön|sehr)?|vielen\s+dank|tschüss|bye|goodbye|good\s+night|gute\s+nacht)\b(?:[\s,!]+[^\W\d]+['’]?\w*){0,4}$",
     re.IGNORECASE,
 )
-_THANKS = re.compile(
+_THANKS = LatePattern(
     r"^(?:thanks|thank\s+you|thx|cheers|great|perfect|ok|okay|nice|cool|danke|vielen\s+dank|gracias|merci|grazie|obrigad[oa]|forget\s+it|never\s*mind|dank\s+je|tack"
     r"|спасибо|дякую|谢谢|謝謝|ありがとう|고마워|감사합니다|शुक्रिया|شكرا)(?:[\s,]+(?:a\s+lot|so\s+much|very\s+much|you|that.s\s+all))*$",
     re.IGNORECASE,
 )
-_HELP = re.compile(
+_HELP = LatePattern(
     r"^(?:help|\?|(?:what|how)\s+(?:can|do)\s+(?:you|i|this)\s+(?:do|work|use\s+(?:you|this))|who\s+are\s+you|what\s+are\s+you|are\s+you\s+(?:an?\s+)?(?:ai|bot|robot|human)"
     r"|how\s+does\s+this\s+work|hilfe|was\s+kannst\s+du|wer\s+bist\s+du|ayuda|aide|aiuto|ajuda|помощь|帮助|ヘルプ)$",
     re.IGNORECASE,
 )
-_REQUEST = re.compile(
+_REQUEST = LatePattern(
     r"^(?:(?:please|bitte)[\s,]+)?(?:write|draft|translate|explain|summari[sz]e|generate|calculate|compute|tell|give|send|play|turn|run|execute|install"
     r"|code|compose|sing|draw|imagine|pretend|let['’]?s|schreib(?:e)?|übersetz(?:e)?|erkl[aä]r(?:e)?|erz[aä]hl(?:e)?|berechne|rechne|sing(?:e)?|escribe|traduce"
     r"|[eé]cris|traduis)\b",
     re.IGNORECASE,
 )
-_VERB = re.compile(
+_VERB = LatePattern(
     r"""(?:\b(?:is|are|was|were|am|be|has|have|had|will|won['’]?t|can|can['’]?t|does|doesn['’]?t|don['’]?t|did|lives?|likes?|loves?|hates?|prefers?
        |owes?|needs?|wants?|works?|starts?|ends?|begins?|costs?|eats?|drinks?|sleeps?|goes|comes|gets?|got|went|put|puts|left|met|bought|sold
        |paid|told|said|took|gave|made|found|lost|saw|kept|keeps?|hid|hides?|means?|belongs?|expires?|ist|sind|war|waren|hat|haben|hatte|kommt|kommen|liegt|steht|heißt|wohnt|mag|isst|kostet|gehört|arrives?|leaves?|meets?|\w{3,}ed|sits?)\b
        |['’](?:s|m|re|ve|ll|d)\b)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_PERSON = re.compile(r"^(?:i|we|he|she|it|they|you|ich|wir|er|sie|es|du|ihr|man)\s+\w", re.IGNORECASE)
-_DOING = re.compile(
+_PERSON = LatePattern(r"^(?:i|we|he|she|it|they|you|ich|wir|er|sie|es|du|ihr|man)\s+\w", re.IGNORECASE)
+_DOING = LatePattern(
     r"^(?:buy|call|pay|book|order|fix|clean|wash|water|feed|bring|take|get|pick|return|renew|cancel|ask|check|visit|send|make|set|build|phone|mail|print"
     r"|kauf(?:e|en)?|ruf(?:e)?|hol(?:e|en)?|bring(?:e|en)?|bezahl(?:e|en)?|zahl(?:e|en)?|bestell(?:e|en)?|putz(?:e|en)?|gieß(?:e|en)?)\b"
     r"|\S+\s.*(?-i:\b[a-zäöüß]+(?:en|ern|eln))$",
     re.IGNORECASE,
 )
 """What a person has to do: an order to themselves, which is a note."""
-_SET_PHRASES: tuple[tuple[re.Pattern[str], Intent], ...] = (
+_SET_PHRASES: tuple[tuple[LatePattern, Intent], ...] = (
     (_HELP, Talk("help")),
     (_GREETING, Talk("greeting")),
     (_SMALLTALK, Talk("smalltalk")),
@@ -230,7 +231,7 @@ _SET_PHRASES: tuple[tuple[re.Pattern[str], Intent], ...] = (
     (_CLOCK, Show("clock")),
 )
 _EMPTY_FACT = frozenset({"that", "this", "it", "das", "eso", "ça"})
-_CJK = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
+_CJK = LatePattern(r"[぀-ヿ㐀-鿿가-힯]")
 _FULL_STOPS = ".。．।։።!！"
 _WORDS_OF_A_SENTENCE = 4
 """Words from which on it is no mere name of something."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from agent.messages import ToolCall, ToolMessage
+from memory.text.late_pattern import LatePattern
 
 if TYPE_CHECKING:
     from agent.models.notebook.intents import Intent
@@ -35,7 +36,7 @@ _POLITE: Final = (
 _LIST: Final = (
     r"(?:(?:the|my|our|die|den|der|meine[nmr]?|unsere[nmr]?)\s+)?(?P<list>(?:[\w-]+\s+){0,2}?[\w-]*(?:list|liste|zettel))"
 )
-_SHOWN: Final = re.compile(
+_SHOWN: Final = LatePattern(
     rf"""^{_POLITE}(?:
       what(?:['’]s|\s+is|\s+do\s+(?:i|we)\s+have)\s+(?:still\s+|left\s+)?on\s+{_LIST}
       |(?:show|list|read|open|zeig(?:e)?)\s+(?:me\s+|mir\s+|uns\s+)?{_LIST.replace("?P<list>", "?P<list2>")}
@@ -43,7 +44,7 @@ _SHOWN: Final = re.compile(
     )$""",
     re.IGNORECASE | re.VERBOSE,
 )
-_DONE: Final = re.compile(
+_DONE: Final = LatePattern(
     rf"""^{_POLITE}(?:
       (?:tick|check|cross)\s+off\s+(?P<a>\S.*?)
       |(?:tick|check|cross)\s+(?P<b>\S.*?)\s+off(?:\s+{_LIST})?
@@ -53,14 +54,16 @@ _DONE: Final = re.compile(
     )$""",
     re.IGNORECASE | re.VERBOSE,
 )
-_REMOVED: Final = re.compile(
+_REMOVED: Final = LatePattern(
     rf"^{_POLITE}(?:remove|delete|take|drop|strike|nimm|streich(?:e)?|lösch(?:e)?|loesch(?:e)?|entfern(?:e)?)\s+(?P<what>\S.*?)\s+"
     rf"(?:off|from|off\s+of|von|aus)\s+{_LIST}(?:\s+(?:herunter|runter|weg))?$",
     re.IGNORECASE,
 )
-_GENERAL: Final = re.compile(r"^(?:(?:to-?\s?do|task|general|allgemeine|aufgaben)[\s-]*)?(?:list|liste|zettel)$", re.IGNORECASE)
-_ROW: Final = re.compile(r"^(?P<indent> *)[b-z]{4,12} (?P<text>\S.*)$")
-_RESULT: Final = re.compile(
+_GENERAL: Final = LatePattern(
+    r"^(?:(?:to-?\s?do|task|general|allgemeine|aufgaben)[\s-]*)?(?:list|liste|zettel)$", re.IGNORECASE
+)
+_ROW: Final = LatePattern(r"^(?P<indent> *)[b-z]{4,12} (?P<text>\S.*)$")
+_RESULT: Final = LatePattern(
     r"^(?:(?P<did>[a-z ]+): )?[b-z]{4,12} (?P<text>.*?)(?:: (?P<why>[a-z ]+); nothing was changed)?$", re.DOTALL
 )
 

@@ -15,21 +15,22 @@ from agent.models.notebook.repetition_words import ORDINAL
 from agent.models.notebook.said_time import DAY
 from agent.models.notebook.search_ranking import content_words
 from agent.models.notebook.time_words import first_words
+from memory.text.late_pattern import LatePattern
 
 NAME: Final = "cron"
 CANNOT_RING: Final = "I cannot ring by myself here, though: it is only written down."
 _NAMELESS: Final = "You asked me to remind you now."
-_LISTED: Final = re.compile(r"^(?P<number>\d+)\. (?P<id>[a-z]{4,8}) (?P<rest>.*)$", re.MULTILINE)
+_LISTED: Final = LatePattern(r"^(?P<number>\d+)\. (?P<id>[a-z]{4,8}) (?P<rest>.*)$", re.MULTILINE)
 """A job in the tool's list."""
-_TIME: Final = re.compile(r"^(?:at|on|in|every|um|am|alle|jede[nrs]?)\b", re.IGNORECASE)
-_LEFT: Final = re.compile(
+_TIME: Final = LatePattern(r"^(?:at|on|in|every|um|am|alle|jede[nrs]?)\b", re.IGNORECASE)
+_LEFT: Final = LatePattern(
     r"^(?:and|und)\s+(?:at\s+|um\s+)?\d{1,2}\b(?:\s*uhr)?|^(?:and|und)\s+(?:morgens|mittags|abends|nachts)\b(?:\s+um\s+\d{1,2})?"
     r"|^(?:until|till|bis)\s+\w+|\s(?:until|bis)\s+(?:mon|tues|wednes|thurs|fri|satur|sun|frei|sams|sonn|diens|donners|mitt)\w*$"
     r"|^(?:utc|gmt)\s*[+-]\s*\d+|^\w+\s+time\s+(?:to|about)\b|^(?:from|von)\s+\d{1,2}\s+(?:to|until|bis)\s+\d{1,2}\b|^[6-9]\d\b",
     re.IGNORECASE,
 )
 """A second time, an end, a zone or an impossible minute, which the words of the first time leave over."""
-_UNREAD: Final = re.compile(
+_UNREAD: Final = LatePattern(
     r"^(?:at|by|um|gegen)\s+(?:about|around|shortly|just|kurz|circa|ca\.|etwa|ungefähr|half|quarter|halb|viertel|dreiviertel)\b(?:\s+\w+){0,2}"
     r"|^(?:except|but\s+not|außer|ausser|nur\s+nicht)\b(?:\s+\w+){0,2}|^(?:between|from|zwischen|von)\s+\w+\s+(?:and|to|until|und|bis)\s+\w+"
     r"|^(?:or|oder)\s+(?:at\s+|um\s+)?\w+"
@@ -38,7 +39,7 @@ _UNREAD: Final = re.compile(
     re.IGNORECASE,
 )
 """Time words that were not understood, at either end of the text, although others were."""
-_WEEKS_ON: Final = re.compile(
+_WEEKS_ON: Final = LatePattern(
     r"^in\s+(?:an?|one|two|three|\d+|einer?|zwei|drei)\s+(?:weeks?|months?|wochen?|monat(?:en)?)\b", re.IGNORECASE
 )
 """Weeks from a weekday on: "Freitag in einer Woche"."""

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from agent.models.notebook.said_time import NOTHING, Said
 from agent.models.notebook.time_words import first_words, last_words
+from memory.text.late_pattern import LatePattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,50 +34,50 @@ _ORDER: Final = (
     r"(?:remind\s+me(?!\s+(?:what|where|when(?!\s+(?:i|we|you)\b)|who|how|which|why)\b)(?:\s+again)?|set\s+(?:me\s+)?(?:a|another)\s+reminder"
     r"|erinner(?:e|st)?\s+(?:du\s+)?mich(?!\s+(?:wo|was|wann|wer|wie)\b)|(?:stell|setz|mach)e?\s+(?:mir\s+)?eine\s+erinnerung)"
 )
-_REMIND: Final = re.compile(
+_REMIND: Final = LatePattern(
     rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}{_ORDER}\b[\s,:]*(?:(?:please|bitte|noch|mal|for|für)\b[\s,]*)*(?P<fact>.*)$",
     re.IGNORECASE | re.DOTALL,
 )
-_TIME_FIRST: Final = re.compile(
+_TIME_FIRST: Final = LatePattern(
     rf"^(?:{_POLITE}[\s,]+)*(?P<when>\S.{{0,100}}?)[\s,]+{_CAN_YOU}{_ORDER}\b[\s,:]*(?:(?:please|bitte)\b[\s,]*)?(?P<fact>.*)$",
     re.IGNORECASE | re.DOTALL,
 )
-_VERB_LAST: Final = re.compile(
+_VERB_LAST: Final = LatePattern(
     rf"^(?:{_POLITE}[\s,]+)*(?:kannst|könntest|koenntest|würdest|magst|willst)\s+du\s+(?:(?:bitte|mal|dann|noch)\s+)*mich\s+(?:bitte\s+)?"
     r"(?P<fact>\S.*?)\s+erinnern$",
     re.IGNORECASE | re.DOTALL,
 )
-_ASKED: Final = re.compile(rf"^(?:{_POLITE}[\s,]+)*(?:can|could|would|will|kannst)\b", re.IGNORECASE)
-_LINK: Final = re.compile(
+_ASKED: Final = LatePattern(rf"^(?:{_POLITE}[\s,]+)*(?:can|could|would|will|kannst)\b", re.IGNORECASE)
+_LINK: Final = LatePattern(
     r"^(?:(?P<about>about|of|regarding|an(?!\s+hour)|wegen)|to|that|daran\s*,?\s*(?:dass|zu)?|dass)\b[\s:,]*", re.IGNORECASE
 )
 """What connects a reminder with its text. Behind "about" a time belongs to the text: "remind me tomorrow about the meeting at 3"."""
-_ORDER_LAST: Final = re.compile(
+_ORDER_LAST: Final = LatePattern(
     rf"^(?P<fact>\S.*?)[\s,;.:–—-]+{_CAN_YOU}(?:remind\s+me|erinner(?:e|st)?\s+mich)(?:[\s,]+(?:{_POLITE}|of\s+(?:it|that)|daran))*[\s.!]*$",
     re.IGNORECASE | re.DOTALL,
 )
 """What to be reminded of comes first: "buy milk tomorrow at 9, remind me"."""
-_ON_EVENT: Final = re.compile(
+_ON_EVENT: Final = LatePattern(
     rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:remind\s+me|erinner(?:e|st)?\s+mich)\b.*?\b"
     r"(?:(?:when|once|if|as\s+soon\s+as|before|after)\s+(?:i|we|you)|(?:wenn|sobald|falls|bevor|nachdem)\s+(?:ich|wir|du))\b",
     re.IGNORECASE | re.DOTALL,
 )
 _NO_EVENT: Final = "I can remind you at a time, not when something happens: “remind me at 18:00 to feed the dog”."
-_ALIKE: Final = re.compile(
+_ALIKE: Final = LatePattern(
     rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:don['’]?t\s+let\s+me\s+forget|lass\s+mich\s+nicht\s+vergessen"
     r"|(?P<wake>wake\s+me(?:\s+up)?|weck(?:e|st\s+du)?\s+mich))\b[\s,:]*(?P<fact>.*)$",
     re.IGNORECASE | re.DOTALL,
 )
 """Other words for a reminder, where they name a time; without one they are something to note."""
-_FORGET_NOT: Final = re.compile(
+_FORGET_NOT: Final = LatePattern(
     rf"^(?:{_POLITE}[\s,]+)*(?:vergiss\s+(?:bitte\s+)?nicht\b(?!\W*(?:dass|daß)\b)[\s:,]*|(?:don['’]?t|do\s+not)\s+forget(?:\s+to\b|\s*:)[\s,]*)"
     r"(?P<fact>.*)$",
     re.IGNORECASE | re.DOTALL,
 )
-_STATES: Final = re.compile(r"\b(?:is|are|ist|sind|hat|habe|haben)\b", re.IGNORECASE)
+_STATES: Final = LatePattern(r"\b(?:is|are|ist|sind|hat|habe|haben)\b", re.IGNORECASE)
 """What follows "vergiss nicht" with such a verb is something to note, whatever time it names."""
-_SHARP: Final = re.compile(r"^(?:sharp|on\s+the\s+dot|exactly|pünktlich|genau)\b[\s,]*", re.IGNORECASE)
-_LIST: Final = re.compile(
+_SHARP: Final = LatePattern(r"^(?:sharp|on\s+the\s+dot|exactly|pünktlich|genau)\b[\s,]*", re.IGNORECASE)
+_LIST: Final = LatePattern(
     r"""^(?:(?:what|which)\s+reminders\s+(?:do\s+i\s+have|have\s+i(?:\s+set)?|are\s+(?:there|set|open|coming(?:\s+up)?))
       |(?:(?:show|list|ls|see|read)\s+)?(?:me\s+)?(?:all\s+)?(?:of\s+)?(?:my\s+|the\s+|open\s+)?reminders|do\s+i\s+have\s+(?:any\s+)?reminders
       |what\s+(?:do\s+you|will\s+you|are\s+you\s+going\s+to)\s+remind\s+me\s+(?:of|about)|what\s+are\s+my\s+reminders
@@ -84,7 +85,7 @@ _LIST: Final = re.compile(
       |woran\s+erinnerst\s+du\s+mich|habe\s+ich\s+erinnerungen)$""",
     re.IGNORECASE | re.VERBOSE,
 )
-_REMOVE: Final = re.compile(
+_REMOVE: Final = LatePattern(
     rf"""^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:
       (?:delete|remove|cancel|drop|stop|clear)\s+(?:the\s+|my\s+|that\s+)?reminders?(?:\s+(?:number|no\.?))?\s*
       |(?:lösch(?:e|en)?|loesch(?:e|en)?|entfern(?:e|en)?|streich(?:e|en)?|storniere?)\s+(?:die\s+|meine\s+)?erinnerung(?:en)?(?:\s+(?:nummer|nr\.?))?\s*
@@ -92,7 +93,7 @@ _REMOVE: Final = re.compile(
     )[:#]?\s*(?P<which>.*)$""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
-_OWN_WORDS: Final = re.compile(
+_OWN_WORDS: Final = LatePattern(
     r"^(?:reminder\s+)?(?:to|about|of|for|that|called|named|an(?:s|\s+(?:den|die|das))?|zu[mr]?|dass|für)\b\s*", re.IGNORECASE
 )
 
