@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import os
 import zlib
 from collections.abc import Iterator, Sequence
@@ -108,7 +107,7 @@ class TranscriptFile:
         fresh.unlink(missing_ok=True)
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            _write_all(fd, gzip.compress(data, mtime=0) if self.archived else data)
+            _write_all(fd, _packed(data) if self.archived else data)
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -124,10 +123,15 @@ class TranscriptFile:
     def _opened(self) -> Iterator[IO[bytes]]:
         """Open the file for reading. What is wrong with a compressed one is an OSError, too."""
         try:
-            with cast("IO[bytes]", gzip.open(self.path, "rb")) if self.archived else self.path.open("rb") as file:
+            with self._unpacked() if self.archived else self.path.open("rb") as file:
                 yield file
         except (EOFError, zlib.error) as error:
             raise OSError(errno.EIO, str(error)) from error
+
+    def _unpacked(self) -> IO[bytes]:
+        import gzip
+
+        return cast("IO[bytes]", gzip.open(self.path, "rb"))
 
     def _mended(self, fd: int, data: bytes, now: datetime) -> Contents:
         """Complete a whole last line that lacks its newline; set anything else behind the last newline aside."""
@@ -150,6 +154,12 @@ class TranscriptFile:
         _write_all(fd, b"\n")
         os.fsync(fd)
         return Contents.of(data + b"\n")
+
+
+def _packed(data: bytes) -> bytes:
+    import gzip
+
+    return gzip.compress(data, mtime=0)
 
 
 def append_synced(path: Path, data: bytes) -> int:

@@ -27,7 +27,10 @@ from gateway.base.errors import HomebodyError
 from gateway.base.lean_import import leaving_out
 from gateway.settings.http_settings import GatewaySettings
 
-with leaving_out("uvicorn.main", "uvicorn.middleware.wsgi"):  # its command line with processes and reloading, and WSGI
+with leaving_out(
+    *("uvicorn.main", "uvicorn.middleware.wsgi"),  # its command line with processes and reloading, and WSGI
+    *("configparser", "logging.config"),  # its own logging, which is not set up
+):
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
     from uvicorn.server import Server as UvicornServer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import re
@@ -66,6 +65,8 @@ class AssetFiles:
         if name not in self.names:
             return None
         if name not in self._kept:
+            import gzip
+
             media_type = TYPES["." + name.rpartition(".")[2]]
             body = self._body(name)
             if media_type.startswith(("text/html", "application/manifest")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import shutil
 from collections.abc import Collection, Iterator
@@ -79,6 +78,8 @@ class TranscriptFolder:
 
     def _put_away(self, path: Path) -> None:
         """Copy durably, then remove: a crash in between leaves both, and the next run repeats the copy."""
+        import gzip
+
         self.archive.mkdir(mode=0o700, exist_ok=True)
         times = path.stat()
         target = self.archive / f"{path.name}.gz"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,9 +44,15 @@ def platforms(
     for platform in BUILT_IN:
         section = _with_tokens(getattr(channels, platform.name), platform, env)
         yield from _accounts(platform, section, section, clock, state)
-    found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)} if channels.plugins else {}
+    found = _from_other_packages() if channels.plugins else {}
     for name, plugin in channels.plugins.items():
         yield from _accounts(_offered(name, found), plugin, revealed(plugin.settings), clock, state)
+
+
+def _from_other_packages() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 
 def _accounts(

@@ -15,7 +15,6 @@ Each POST needs what ``/page/me`` tells, in ``X-Homebody-Csrf`` (``/enter`` is t
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -188,6 +187,8 @@ class PageRoutes:
         headers = {**PAGE_HEADERS, "cache-control": caching, "vary": "accept-encoding"}
         if "gzip" in request.headers.get("accept-encoding", ""):
             return Response(found.packed, 200, {**headers, "content-encoding": "gzip"}, found.media_type)
+        import gzip
+
         return Response(gzip.decompress(found.packed), 200, headers, found.media_type)
 
     async def _call(self, request: Request, browser: Browser, name: str) -> Response:
