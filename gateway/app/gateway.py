@@ -27,6 +27,7 @@ from gateway.app.parts import GatewayParts
 from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError, StorageFailed, first_of
 from gateway.base.home_lock import lock_of
+from gateway.base.lean_import import leaving_out
 from gateway.base.state_lock import StateLock
 from gateway.ledger.open_ledger import ledger_gone
 from gateway.models.model_registry import ModelRegistry, open_registry
@@ -35,6 +36,9 @@ from gateway.routing.router import agent_of
 from gateway.storage.open_storage import Storage, open_storage
 from gateway.supervision.crash_loop import CRASHED_SHORT, OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
 from gateway.turns.worker import InterruptedTurn
+
+with leaving_out("watchfiles.run"):  # restarting of processes, with multiprocessing
+    import watchfiles  # noqa: F401 -- by which the memory and the settings file are watched
 
 if TYPE_CHECKING:
     from gateway.api.routes.admin import Call

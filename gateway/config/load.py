@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from pydantic import ValidationError
 
+import gateway.base.lean_pydantic  # noqa: F401
 from channels.messages import CLIENT_CHANNELS, ChatAddress
 from gateway.base.errors import Problem, SettingsError
 from gateway.base.paths import Paths

@@ -107,6 +107,7 @@ USED_LATER = {
         "unicodedata",
     ),
     *(f"gateway.api.handlers.{name}_requests" for name in ("hook", "job", "todo", "tool")),
+    *("configparser", "gzip", "logging.config", "multiprocessing.context", "python_multipart", "watchfiles.run"),
     *("concurrent.futures.process", "click", "colorama", "multiprocessing.connection", "uvicorn.main", "uvicorn.supervisors"),
     *("aiohttp", "anthropic", "discord", "httpx", "mcp", "openai", "slack_bolt", "slack_sdk", "telegram"),
     *("anyio._backends._asyncio", "html.entities", "starlette.applications", "starlette.middleware.errors"),

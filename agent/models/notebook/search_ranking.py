@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from memory.text.late_pattern import LatePattern
+
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
 _CJK = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
-_ASKING = re.compile(
+_ASKING = LatePattern(
     r"(?:在)?(?:哪里|哪裡|哪儿|哪)|什么|什麼|谁|誰|几点|幾點|多少|怎么|怎麼|为什么|吗|嗎|呢"
     r"|(?:は)?(?:どこ|なに|何|いつ|だれ)(?:ですか|でしたか)?|ですか|ますか|어디(?:에)?|무엇|언제|누구"
 )
