@@ -13,7 +13,6 @@ import base64
 import io
 import json
 import re
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -289,10 +288,11 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _unpacked(data: bytes) -> Iterator[bytes]:
     """Yield a file, and what it holds where it is a zip or gzip archive, as far as that is not too much."""
     yield data
+    import gzip
+    import zipfile
+
     try:
         if data.startswith(b"\x1f\x8b"):
-            import gzip
-
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
                 yield packed.read(_UNPACKED)
         elif data.startswith(b"PK\x03\x04"):

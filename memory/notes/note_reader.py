@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
-import zipfile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -196,6 +195,8 @@ def export_notes(sources: NoteSources, target: Path) -> int:
     Raises:
         MemoryTrouble: the file already exists, or cannot be written.
     """
+    import zipfile
+
     count = 0
     try:
         with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED) as archive:

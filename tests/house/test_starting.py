@@ -79,6 +79,18 @@ def test_a_conversation_without_a_gateway_imports_no_web_server(tmp_path: Path) 
     assert not imported & {"starlette", "uvicorn", "h11", "httpx"}
 
 
+def test_a_single_turn_loads_nothing_that_looks_for_packages_or_starts_python_again(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['agent', '-m', 'hello']\nfrom gateway.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+        "print(*sys.modules)"
+    )
+    env = {**environment(), "HOME": str(tmp_path), "HOMEBODY_HOME": str(tmp_path / "home")}
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=env)
+    imported = set(told.stdout.splitlines()[-1].split())
+    assert {"agent.loop.turn", "pydantic.plugin._loader"} <= imported
+    assert not imported & {"apscheduler", "importlib.metadata", "multiprocessing", "starlette", "zipfile"}
+
+
 IDLE = """
 import os, signal, sys, threading, time
 from pathlib import Path
