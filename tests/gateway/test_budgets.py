@@ -18,7 +18,7 @@ from agent.models.scripted import Stall
 from gateway.base.clock import ManualClock
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.usage_report import first_day
-from gateway.ledger.spending import Limit, NewCall, Spent
+from gateway.ledger.spending import Limit, NewCall, Reserved, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings.budget_settings import BudgetSettings
 from tests.patience import PATIENCE
@@ -54,6 +54,34 @@ async def test_a_message_beyond_the_budget_is_held_until_it_is_allowed_once(stre
         assert "budget is used up" in (await talk.ask("third"))["reply"]
         table = (await talk.ask("/usage"))["reply"]
     assert "| main | scripted/model | 2 |" in table
+
+
+async def test_twelve_messages_at_once_wait_for_each_others_room_and_one_that_is_stopped_waits_no_more(street: Make) -> None:
+    s = street(budgets={"day": {"tokens": 75_000}}, agent={"maxOutputTokens": 8000, "memorySearch": {"enabled": False}})
+    gate = asyncio.Event()
+    s.model.reply_with(lambda _: [TextDelta("well"), Stall(gate), answer("well done", input=10, output=10)])
+    async with s.house() as (house, talk):
+        spending, waiting = house.ledger.spending, 0
+
+        async def settled_since(refused: Reserved) -> None:
+            nonlocal waiting
+            waiting += 1
+            await former(refused)
+
+        former, house.ledger.spending.settled_since = spending.settled_since, settled_since  # type: ignore[method-assign]
+        asked = [asyncio.ensure_future(talk.ask("hello", session=f"s{number}")) for number in range(12)]
+        async with asyncio.timeout(PATIENCE):
+            while len(s.model.requests) + waiting < 12:  # noqa: ASYNC110 (they are looked at from outside)
+                await asyncio.sleep(0.01)
+        assert waiting >= 4
+        held = await talk.ask("/stop", session="s11")
+        gate.set()
+        replies = [(await one)["reply"] for one in asked]
+        (row,) = await spending.usage("2026-01-01")
+    assert "Stopped" in held["reply"]
+    assert replies.count("well done") >= 11
+    assert not any("budget" in one for one in replies)
+    assert row.input + row.output < 75_000
 
 
 async def test_a_stopped_call_counts_what_was_sent_and_said(street: Make) -> None:
