@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -86,12 +86,15 @@ def log_files(path: Path) -> list[Path]:
 def read_log(path: Path, wanted: LogFilter, tail: LogTail | None = None) -> Iterator[LogLine]:
     """Yield the wanted lines of all files, oldest first, up to where ``tail`` goes on. Raises OSError.
 
-    A file that is rotated away meanwhile is passed over.
+    They are those that are there at the beginning, whatever is rotated meanwhile.
     """
-    for file in log_files(path):
-        if wanted.since is not None and file != path and _ended_before(file, wanted.since):
-            continue
-        with suppress(FileNotFoundError), file.open("rb") as stream:
+    with ExitStack() as opened:
+        streams = _opened(path)
+        for stream in streams:
+            opened.enter_context(stream)
+        for stream in streams:
+            if wanted.since is not None and stream is not streams[-1] and _ended_before(stream, wanted.since):
+                continue
             if tail is not None and not tail.was_there(stream):
                 continue
             last = tail is not None and tail.begins_in(stream)
@@ -123,11 +126,32 @@ def _unmoved(path: Path) -> list[tuple[Path, tuple[int, int]]]:
     return found
 
 
-def _ended_before(file: Path, moment: datetime) -> bool:
-    try:
-        return file.stat().st_mtime < moment.timestamp() - 1
-    except OSError:
-        return True
+def _opened(path: Path) -> list[BinaryIO]:
+    """Open the log files, oldest first."""
+    while True:
+        streams: list[BinaryIO] = []
+        for file, key in _unmoved(path):
+            if (stream := _open_as(file, key)) is None:
+                break
+            streams.append(stream)
+        else:
+            return streams
+        for stream in streams:
+            stream.close()
+
+
+def _open_as(file: Path, key: tuple[int, int]) -> BinaryIO | None:
+    """Open a file; None where a rotation has given its name to another one meanwhile, or to none."""
+    with suppress(FileNotFoundError):
+        stream = file.open("rb")
+        if _key(os.fstat(stream.fileno())) == key:
+            return stream
+        stream.close()
+    return None
+
+
+def _ended_before(stream: BinaryIO, moment: datetime) -> bool:
+    return os.fstat(stream.fileno()).st_mtime < moment.timestamp() - 1
 
 
 class LogTail:
@@ -191,12 +215,8 @@ class LogTail:
                 later = files[keys.index(ours) + 1 :] if ours in keys else files[-1:]
             if not later:
                 return None
-            file, key = later[0]
-            with suppress(FileNotFoundError):
-                fresh = file.open("rb")
-                if _key(os.fstat(fresh.fileno())) == key:
-                    return fresh
-                fresh.close()  # a rotation has given the name to another one meanwhile
+            if (fresh := _open_as(*later[0])) is not None:
+                return fresh
 
     def _read(self) -> Iterator[LogLine]:
         if self._stream is None:

@@ -117,6 +117,32 @@ def test_no_line_is_lost_where_files_are_rotated_while_the_next_one_is_looked_fo
     assert numbers(seen) == list(range(written))
 
 
+def test_what_was_there_is_read_whole_where_files_are_rotated_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "homebody.jsonl"
+    file = RotatedFile(path, max_bytes=200, keep=50)
+    for number in range(8):
+        file.write(line(number))
+    left = [*range(8, 20)]
+
+    def listed_and_rotated(of: Path) -> list[Path]:
+        found = log_files(of)
+        if len(left) > 6:
+            for _ in range(3):
+                file.write(line(left.pop(0)))
+        return found
+
+    monkeypatch.setattr(log_reader, "log_files", listed_and_rotated)
+    past = read_log(path, ALL)
+    seen = [next(past)]
+    for number in left:
+        file.write(line(number))
+    seen += past
+    file.close()
+    assert numbers(seen) == list(range(14)), "each once, up to where it began"
+
+
 def test_a_line_that_is_written_in_pieces_is_shown_whole(tmp_path: Path) -> None:
     path = tmp_path / "homebody.jsonl"
     path.write_bytes(line(0) + line(1)[:20])
