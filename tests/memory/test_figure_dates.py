@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,17 +13,19 @@ from hypothesis import strategies as st
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER, Audience
 from memory.settings import MemorySettings
+from memory.store.sqlite.sqlite_index import SqliteIndex
 from memory.text.dates import Span, evenly, of_each_day, spans, spread
 from memory.text.figure_dates import order_in
+from memory.text.terms import query_terms
+from memory.workspace_memory import WorkspaceMemory
 from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memory.workspace_memory import WorkspaceMemory
-
 TODAY = date(2026, 11, 26)  # a Thursday
 BEFORE = {"English": "what was on", "German": "Was war am", "French": "qu'est-ce qui s'est passé le", "Spanish": "qué pasó el"}
+SHORT = MemorySettings.model_validate({"chunking": {"tokens": 16, "overlap": 0}})
 DAYS = st.dates(date(1990, 1, 1), date(2090, 1, 1))
 
 
@@ -138,6 +140,10 @@ def test_chunks_of_a_time_are_spread_over_its_days(rows: list[tuple[int, int]], 
     assert of_each_day(len(days), most) * max(1, min(len(days), most)) >= most
 
 
+def memory_clock() -> ManualClock:
+    return ManualClock(datetime(2026, 11, 26, 12, tzinfo=UTC))
+
+
 def large(tmp_path: Path, *, without: tuple[date, ...] = (), a_day: int = 90) -> WorkspaceMemory:
     """A memory whose days have more chunks than are looked up of a day."""
     folder = tmp_path / "ws/memory"
@@ -151,9 +157,9 @@ def large(tmp_path: Path, *, without: tuple[date, ...] = (), a_day: int = 90) ->
                 f"- {doings[(back + k) % 6]} the {things[(back + 2 * k) % 7]} number {k % 31} of {k % 12}" for k in range(a_day)
             ]
             (folder / f"{day}.md").write_text(f"# {day}\n\n" + "\n".join(lines) + "\n")
-    clock = ManualClock(datetime(2026, 11, 26, 12, tzinfo=UTC))
-    settings = MemorySettings.model_validate({"chunking": {"tokens": 16, "overlap": 0}})
-    return memory_at(folder.parent, tmp_path / "i.sqlite", settings, agent="main", clock=clock, zone=ZoneInfo("Europe/Berlin"))
+    return memory_at(
+        folder.parent, tmp_path / "i.sqlite", SHORT, agent="main", clock=memory_clock(), zone=ZoneInfo("Europe/Berlin")
+    )
 
 
 FIGURES = (
@@ -216,3 +222,24 @@ async def test_a_group_gets_its_own_notes_of_a_time(tmp_path: Path) -> None:
         hits = (await memory.search(question, audience=Audience("group", "g1"))).hits
         assert [hit.path for hit in hits] == ["memory/groups/g1/2026-10-07.md"], question
     await memory.close()
+
+
+async def test_a_year_is_looked_up_without_reading_all_of_its_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await large(tmp_path, a_day=60).close()
+    at_file = WorkspaceMemory(tmp_path / "ws", tmp_path / "file.sqlite", SHORT, agent="main", clock=memory_clock())
+    await at_file.sync()
+    chunks = (await at_file.status()).chunks
+    await at_file.close()
+    index = SqliteIndex.open(tmp_path / "file.sqlite", SHORT, now=memory_clock().now())
+    rows, read = index.database.rows, list[int]()
+
+    def counted(*asked: Any) -> list[Any]:
+        found = list(rows(*asked))
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(index.database, "rows", counted)
+    found = index.lookup(query_terms(""), None, days=[Span(date(2026, 1, 1), date(2026, 12, 31))], audience=None, limit=60)
+    index.close()
+    assert len(found.candidates) == 60
+    assert sum(read) < 70 + 4 * 60 + 60 + 20 < chunks  # days, some chunks of each, candidates
