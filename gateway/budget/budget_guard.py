@@ -199,7 +199,8 @@ class BudgetGuard:
                 continue
             share, refused = reserved.shares[limit.name], reserved.broken == limit
             held = reserved.held if refused and reserved.only_held else 0.0
-            if share < self.settings.warn_at or (held and not call.source):
+            own = limit.share(call.tokens, call.usd)
+            if (share if refused or not limit.by_use else share - own) < self.settings.warn_at or (held and not call.source):
                 continue
             whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
             unseen = refused and bool(call.source or call.background)
@@ -210,7 +211,7 @@ class BudgetGuard:
             except StorageFailed:
                 continue
             if due:
-                line = budget_line(limit, call, share - limit.share(call.tokens, call.usd), refused=refused, held=held)
+                line = budget_line(limit, call, share - own, refused=refused, held=held)
                 log.warning("%s", line)
                 self.tell(line)
 
@@ -258,8 +259,13 @@ class BudgetGuard:
         )
         limits = []
         for name, same, budget in budgets:
-            limits += [Limit(name=f"{name}.usd", same=same, usd=budget.usd)] if budget.usd is not None else []
-            limits += [Limit(name=f"{name}.tokens", same=same, tokens=budget.tokens)] if budget.tokens is not None else []
+            by_use = background  # a flush is worth more than the rest of it, and reserves its prompt as if no cache had it
+            limits += [Limit(name=f"{name}.usd", same=same, usd=budget.usd, by_use=by_use)] if budget.usd is not None else []
+            limits += (
+                [Limit(name=f"{name}.tokens", same=same, tokens=budget.tokens, by_use=by_use)]
+                if budget.tokens is not None
+                else []
+            )
         return [*limits, *_own_limits(spender)] if spender is not None and spender.source else limits
 
 
@@ -327,7 +333,14 @@ class Unwritten:
     def reserve(self, call: NewCall, limits: Sequence[Limit], known: Mapping[str, float], *, force: bool) -> Reserved:
         """Reserve a call unless it could exceed a limit. ``known``: the usage of each limit when the ledger was last read."""
         shares = {limit.name: known.get(limit.name, 0.0) + self._share(call, limit) for limit in limits}
-        broken = next((limit for limit in limits if shares[limit.name] > 1 and (limit.of or not force)), None)
+        broken = next(
+            (
+                limit
+                for limit in limits
+                if limit.is_broken(shares[limit.name], limit.share(call.tokens, call.usd)) and (limit.of or not force)
+            ),
+            None,
+        )
         if broken is not None:
             return Reserved(row=None, broken=broken, shares=shares)
         self._last -= 1

@@ -38,6 +38,8 @@ def budget_line(limit: Limit, call: NewCall, used: float, *, refused: bool, held
             f"💸 Calls under way had reserved {held:.0%} of {budget}, and left no room within a minute for one that may take up to {most}. "
             "What was due is done when it is next due. `/usage` shows details."
         )
+    if limit.by_use and used > _NOTHING:
+        return f"💸 {budget[:1].upper()}{budget[1:]} is used up. It goes on tomorrow. {_mend(limit, call)}"
     if used < _NOTHING:
         return f"💸 {budget[:1].upper()}{budget[1:]} allows no call: one may take up to {most}. {_mend(limit, call)}"
     return (

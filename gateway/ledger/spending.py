@@ -92,11 +92,15 @@ class NewCall(Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
+_ROUNDING: Final = 1e-9
+
+
 class Limit(Struct, frozen=True, kw_only=True):
     """A limit on one day's calls: those of the same agent, session or source (``same`` names the columns), in the background, or all.
 
     Calls of a session are counted with those of all sub-agents that came of it. With ``within``, a session's key, only those count.
-    ``of`` says in words whose it is, for one that belongs to a job, webhook or sub-agent; such a one cannot be forced.
+    ``of`` says in words whose it is, for one that belongs to a job, webhook or sub-agent; such a one cannot be forced. ``by_use``: it
+    refuses calls once it is used up, so that the last one may go beyond it; otherwise each that could. One is of tokens or of USD.
     """
 
     name: str
@@ -105,6 +109,7 @@ class Limit(Struct, frozen=True, kw_only=True):
     within: str = ""
     tokens: int | None = None
     usd: float | None = None
+    by_use: bool = False
 
     def share(self, tokens: int, usd: float | None) -> float:
         """Return which share of the limit so much is; 1 is all of it."""
@@ -112,24 +117,32 @@ class Limit(Struct, frozen=True, kw_only=True):
         of_usd = 0.0 if self.usd is None or not usd else usd / max(self.usd, 1e-9)
         return max(of_tokens, of_usd)
 
+    def is_broken(self, share: float, own: float) -> bool:
+        """Whether a call may not be made with which ``share`` of the limit would be used, ``own`` of it at most by the call itself."""
+        if self.by_use and self.tokens != 0 and self.usd != 0:
+            return own > 0 and share - own >= 1 - _ROUNDING
+        return share > 1
+
 
 class Reserved(Struct, frozen=True, kw_only=True):
     """The result of a reservation: the call's row, or the limit it could exceed. ``shares`` of each limit are used with this call.
 
-    ``held``: the share of the broken limit that calls under way have reserved, and of which they may leave a part. ``as_of``: how many
-    calls had been settled before.
+    ``held``: the share of the broken limit that calls under way have reserved, and of which they may leave a part; ``own``: the most that
+    the call itself would use of it. ``as_of``: how many calls had been settled before.
     """
 
     row: int | None
     broken: Limit | None
     shares: dict[str, float]
     held: float = 0.0
+    own: float = 0.0
     as_of: int = 0
 
     @property
     def only_held(self) -> bool:
         """Whether it is refused only because of calls under way: without them there would be room."""
-        return self.broken is not None and self.held > 0 and self.shares[self.broken.name] - self.held <= 1
+        limit = self.broken
+        return limit is not None and self.held > 0 and not limit.is_broken(self.shares[limit.name] - self.held, self.own)
 
 
 class Spent(Struct, frozen=True, kw_only=True):
@@ -233,14 +246,20 @@ class SpendingPart:
             }  # a budget of tokens and one of USD are read at once
             used = {kind: _used(db, call, limit) for kind, limit in kinds.items()}
             shares = {limit.name: limit.share(*used[limit.same, limit.within]) for limit in all_limits}
-            if broken := [limit for limit in all_limits if shares[limit.name] > 1 and (limit.of or not force)]:
+            own = {limit.name: limit.share(call.tokens, call.usd) for limit in all_limits}
+            if broken := [
+                limit
+                for limit in all_limits
+                if limit.is_broken(shares[limit.name], own[limit.name]) and (limit.of or not force)
+            ]:
                 under_way = _UnderWay(list(self._under_way), since)
                 refusals = [
                     Reserved(
                         row=None,
                         broken=limit,
                         shares=shares,
-                        held=limit.share(*_used(db, call, limit, of=under_way)) - limit.share(call.tokens, call.usd),
+                        held=limit.share(*_used(db, call, limit, of=under_way)) - own[limit.name],
+                        own=own[limit.name],
                         as_of=as_of,
                     )
                     for limit in broken

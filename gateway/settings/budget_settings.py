@@ -44,6 +44,6 @@ class BudgetSettings(Section):
     session: DailyBudget = DailyBudget.model_construct()
     """Daily budget of each session."""
     background: BackgroundBudget = BackgroundBudget.model_construct()
-    """Daily budget of memory flushes, summaries, embeddings and other background work."""
+    """Daily budget of memory flushes, summaries, embeddings and other background work. Once it is used up they are refused."""
     warn_at: float = Field(default=0.8, gt=0, le=1)
     """The used share of a budget (0 to 1) at which the owner is warned, once a day."""

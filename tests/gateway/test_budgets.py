@@ -185,16 +185,22 @@ async def test_a_budget_in_dollars_reserves_the_worst_case_and_books_the_actual_
         assert spent <= 20
 
 
-async def test_background_calls_have_a_budget_of_their_own(street: Make) -> None:
-    s = street(budgets={"day": {"usd": 100}, "background": {"usd": 0.01}}, agent={"maxOutputTokens": 1000}, **CENTS)
-    s.model.then(answer("one", input=10, output=10))
+@pytest.mark.parametrize("usd", [0.01, 0])
+async def test_background_calls_have_a_budget_of_their_own_that_a_last_one_may_go_beyond(street: Make, usd: float) -> None:
+    """A flush reserves its whole prompt: held by that, large conversations would never be flushed."""
+    s = street(budgets={"day": {"usd": 100}, "background": {"usd": usd}}, agent={"maxOutputTokens": 1000}, **CENTS)
+    s.model.reply_with(lambda _: answer("one", input=1000, output=10))
+    made = 1 if usd else 0
     async with s.house() as (house, talk):
         assert (await talk.ask("the blue pot has the key"))["reply"] == "one"
+        assert "New conversation" in (await talk.ask("/new"))["reply"]
+        assert len(s.model.requests) == 1 + made
+        await talk.ask("the red box has the hammer")
         assert "New conversation" in (await talk.ask("/new"))["reply"], "what its flush may not cost is written by rule"
         (row,) = await house.ledger.spending.usage("2026-01-01")
-        assert row.calls == 1
-    assert len(s.model.requests) == 1
-    assert "blue pot" in s.notes()
+        assert row.calls == 2 + made
+    assert len(s.model.requests) == 2 + made
+    assert "red box" in s.notes()
 
 
 async def test_a_session_has_a_budget_of_its_own(street: Make) -> None:
