@@ -302,10 +302,13 @@ def _price_list(settings: ModelsSettings) -> PriceList:
     if settings.prices_file is None:
         return PriceList()
     try:
-        return read_prices(Path(settings.prices_file).expanduser())
+        found = read_prices(Path(settings.prices_file).expanduser())
     except AgentError as error:
         log.warning("models.pricesFile is ignored: %s %s", error, error.hint)
         return PriceList()
+    if found.unread:
+        log.warning("no price can be read in %s of: %s", settings.prices_file, ", ".join(found.unread[:20]))
+    return found
 
 
 def open_registry(

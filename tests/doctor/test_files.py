@@ -38,6 +38,25 @@ async def test_a_whole_house_is_well(house: House) -> None:
         assert await house.wrong(check) == [], check.name
 
 
+@pytest.mark.parametrize(
+    ("text", "level", "what"),
+    [
+        (None, "error", "cannot be read"),
+        ("[1]", "error", "neither JSON nor YAML"),
+        ("models:\n  box/m: {input: cheap, output: 2}\n", "error", "holds no price"),
+        ("models:\n  box/m: {input: -2}\n  box/n: {input: 1, output: 2}\n", "warning", "no price can be read of box/m"),
+        ("models:\n  box/n: {input: 1, output: 2}\n", "", ""),
+    ],
+)
+async def test_a_file_of_prices_that_cannot_be_used_is_named(house: House, text: str | None, level: str, what: str) -> None:
+    prices = house.home / "prices.yaml"
+    if text is not None:
+        prices.write_text(text)
+    house.set(models={"pricesFile": str(prices)})
+    found = [(one.level, what in one.what) for one in await house.wrong(SETTINGS)]
+    assert found == ([(level, True)] if level else [])
+
+
 async def test_a_house_that_does_not_exist_yet_is_not_made(house: House) -> None:
     shutil.rmtree(house.home)
     for check in (SETTINGS, PERMISSIONS, DISK, STATE_FILES, TRANSCRIPTS, MEMORY, GATEWAY):

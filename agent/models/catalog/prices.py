@@ -18,7 +18,7 @@ import ipaddress
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -184,11 +184,15 @@ _RELEASE = re.compile(r"[-@](?:latest|20\d{6}|20\d{2}-\d{2}-\d{2})(?:-v\d.*)?$")
 
 
 class PriceList:
-    """Prices by model name. ``newer`` are those of a file, which speak first; ``as_of`` is the day of what is listed here."""
+    """Prices by model name. ``newer`` are those of a file, which speak first; ``as_of`` is the day of what is listed here.
 
-    def __init__(self, newer: Mapping[str, Price] | None = None, as_of: str = AS_OF) -> None:
+    ``unread`` names the models of the file of which no price can be read.
+    """
+
+    def __init__(self, newer: Mapping[str, Price] | None = None, as_of: str = AS_OF, unread: Sequence[str] = ()) -> None:
         self._newer = dict(newer or {})
         self.as_of = as_of
+        self.unread = tuple(unread)
 
     def find(self, provider: str, model: str) -> Price | None:
         """Return the published price of a model; None where there is none. ``model`` may be behind a router (``anthropic/claude-…``)."""
@@ -272,7 +276,8 @@ def read_prices(path: Path) -> PriceList:
     found = _read(data, _LITELLM, MILLION, as_of) if listed is None else _read(listed, _OURS, 1.0, as_of)
     if not found:
         raise InvalidPriceFile(f"{path} holds no price.", hint=_HINT)
-    return PriceList(found, as_of)
+    unread = [] if listed is None else [str(model) for model in listed if str(model) not in found]
+    return PriceList(found, as_of, unread)
 
 
 _HINT = "Its form is in docs/cost.md; without it: homebody config unset models.pricesFile"
