@@ -57,7 +57,11 @@ class Hit(Struct, frozen=True, kw_only=True):
 
 
 class SearchAnswer(Struct, frozen=True, kw_only=True):
-    """Answer to a search. ``note`` is a remark for the reader, or None (results are stale, keyword only, nothing relevant)."""
+    """Answer to a search. ``note`` is a remark for the reader, or None (results are stale, keyword only, nothing relevant).
+
+    ``nearest``: where nothing is relevant by the words of the query, lines that are far nearer it in meaning than all others. They may
+    answer it in other words or in another language, or be about something else: whoever reads them has to judge.
+    """
 
     hits: tuple[Hit, ...]
     provider: str
@@ -65,6 +69,7 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
     fallback: str | None = None
     stale: bool = False
     note: str | None = None
+    nearest: tuple[Hit, ...] = ()
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):

@@ -57,7 +57,9 @@ class MemorySearch(CheckedTool[SearchArguments]):
             )
         except MemoryTrouble as trouble:
             return failed(f"the memory cannot be searched now: {trouble}; grep still works", trouble.hint)
-        sources = await asyncio.to_thread(_sources, self._access, answer.hits) if self._access is not None else ()
+        sources = (
+            await asyncio.to_thread(_sources, self._access, (*answer.hits, *answer.nearest)) if self._access is not None else ()
+        )
         details = {"hits": len(answer.hits), "provider": answer.provider}
         return Outcome(text=_answer_json(answer, context.max_chars), details=details, sources=sources)
 
@@ -148,6 +150,12 @@ def _answer_json(answer: SearchAnswer, max_chars: int) -> str:
             one["snippet"] = _shortened(hit.snippet, max_chars // 2) + " [cut; memory_get reads the rest]"
         facts["results"].append(one)
     left = len(answer.hits) - len(facts["results"])
+    for hit in answer.nearest:
+        one = _told_hit(hit)
+        room -= len(_json(one)) + 1
+        if room < 0:
+            break
+        facts.setdefault("nearest", []).append(one)
     notes = [answer.note or "", f"{left} more hits did not fit; ask for fewer or search more narrowly" if left else ""]
     if any(notes):
         facts["note"] = "; ".join(note for note in notes if note)

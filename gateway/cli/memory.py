@@ -263,8 +263,10 @@ async def _search_one(invocation: Invocation, query: str, options: dict[str, Any
         answer = await notes.search(query, audience=OWNER, max_results=options["max_results"], min_score=options["min_score"])
     found = as_json(answer)
     rows = [
-        f"{r['path']}:{r['startLine']}-{r['endLine']}  {r['score']:.2f}\n{_indented(r['snippet'])}" for r in found["results"]
+        f"{r['path']}:{r['startLine']}-{r['endLine']}  {r['score']:.2f}\n{_indented(r['snippet'])}"
+        for r in (*found["results"], *found.get("nearest", ()))
     ]
+    rows[:0] = ["No results. Nearest in meaning:"] if found.get("nearest") else []
     rows += [f"({answer.note})"] * bool(answer.note)
     _print(found, "\n\n".join(rows) or "No results.", as_json=options["as_json"])
 

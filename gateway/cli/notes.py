@@ -107,6 +107,11 @@ def as_json(answer: SearchAnswer) -> dict[str, Any]:
     from memory.search.retrieval import hit_facts
 
     results = [hit_facts(hit) for hit in answer.hits]
-    rest = {"fallback": answer.fallback, "stale": answer.stale or None, "note": answer.note}
+    rest = {
+        "nearest": [hit_facts(hit) for hit in answer.nearest] or None,
+        "fallback": answer.fallback,
+        "stale": answer.stale or None,
+        "note": answer.note,
+    }
     given = {name: value for name, value in rest.items() if value is not None}
     return {"results": results, "provider": answer.provider, "model": answer.model, **given}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -45,6 +46,11 @@ _SHORT_SPAN, _FEW_WORDS = 7, 2
 _ALL_WORDS = 0.999
 _ALIKE_BELOW = 0.3
 """Keyword coverage below which unknown words are searched in other forms; more would find something for every question."""
+_MOST_NEAREST, _NEAREST_TOKENS = 3, 240
+"""Passages and tokens at most of what is told of a question that nothing is relevant to."""
+_STANDS_OUT, _FEWEST_OTHERS, _OF_FEW = 2.0, 8, 2
+"""By how many standard deviations of the other cosines a passage has to be nearer than the next one, how many others there must be for
+that, and how many passages are told of where there are fewer."""
 _ANSWERED = 0.6
 """Keyword coverage from which a query counts as answered, so that its best cosine is learned as that of an answer."""
 
@@ -73,9 +79,13 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Retrieval(Struct, kw_only=True):
-    """Results of a query, and all candidates by rank. ``floored`` means that nothing reached the ``floor`` of relevance."""
+    """Results of a query, and all candidates by rank. ``floored`` means that nothing reached the ``floor`` of relevance.
+
+    ``nearest`` are then lines of passages that are far nearer the query in meaning than all others.
+    """
 
     hits: tuple[Hit, ...]
+    nearest: tuple[Hit, ...] = ()
     ranked: list[Candidate] = field(default_factory=list)
     passages: Sequence[Passage | FileLines] = ()
     floored: bool = False
@@ -159,7 +169,10 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
         ranked = spread_over_days(ranked, question.days, question.most)
     floor = floor_of(fused.floor, found.total)
     if _is_nothing(index, found, floor, question):
-        return Retrieval(hits=(), ranked=ranked, floored=True, floor=floor, coverage=found.coverage, scan=found.scan)
+        nearest = _nearest(ranked, matches, settings)
+        return Retrieval(
+            hits=(), nearest=nearest, ranked=ranked, floored=True, floor=floor, coverage=found.coverage, scan=found.scan
+        )
     least = question.min_score or 0.0
     kept = [c for c in ranked if c.score >= least and (c.keyword is not None or c.score >= _HARDLY)]
     passages: Sequence[Passage | FileLines]
@@ -171,6 +184,24 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
         passages = merge_adjacent(kept, most=most, tokens=tokens, cut=cut_by(matches))
     hits = tuple(_hit(passage, settings.snippet_chars) for passage in passages)
     return Retrieval(hits=hits, ranked=ranked, passages=passages, floor=floor, coverage=found.coverage, scan=found.scan)
+
+
+def _nearest(ranked: Sequence[Candidate], matches: LineMatches, settings: QuerySettings) -> tuple[Hit, ...]:
+    """Return lines of the candidates whose cosines stand out from those of all others; without vectors there are none.
+
+    A passage that says the same in other words or in another language is far nearer than the next one; what is nearest to a question
+    that nothing answers is one of many as near. Of few passages it cannot be told: of those the nearest are returned.
+    """
+    by_cosine = sorted((c for c in ranked if c.vector is not None), key=lambda c: c.vector or 0.0, reverse=True)
+    cosines = [c.vector or 0.0 for c in by_cosine]
+    rest = cosines[_MOST_NEAREST:]
+    if len(rest) >= _FEWEST_OTHERS:
+        gap, out = max((cosines[n - 1] - cosines[n], n) for n in range(1, _MOST_NEAREST + 1))
+        out = out if gap >= _STANDS_OUT * statistics.pstdev(rest) > 0.0 else 0
+    else:
+        out = min(len(cosines), _OF_FEW)
+    lines = best_lines(by_cosine[:out], matches, most=out, tokens=min(settings.max_tokens, _NEAREST_TOKENS)) if out else []
+    return tuple(_hit(one, settings.snippet_chars) for one in lines)
 
 
 def _asks_for_a_time(question: Query, found: Lookup) -> bool:

@@ -49,6 +49,15 @@ class Forgetful(BagOfWords):
         return await super().embed(texts, purpose=purpose)
 
 
+class Translating(BagOfWords):
+    """An embedder that knows two words of German."""
+
+    async def embed(self, texts: Sequence[str], *, purpose: Any) -> list[list[float]]:
+        known = {"Internetcode": "wifi password", "Ferienhaus": "cottage"}
+        english = [" ".join(known.get(word, word) for word in text.split()) for text in texts]
+        return await super().embed(english, purpose=purpose)
+
+
 def opened(tmp_path: Path, notes: int, embedder: BagOfWords | None = None) -> WorkspaceMemory:
     folder = tmp_path / "ws/memory"
     folder.mkdir(parents=True)
@@ -106,6 +115,32 @@ async def test_how_near_is_near_is_learned_of_each_model(tmp_path: Path, embedde
     answer = await memory.search(foreign, audience=OWNER)
     assert answer.hits == ()
     assert answer.provider == "fake"
+    await memory.close()
+
+
+async def test_what_stands_out_in_meaning_alone_is_told_as_nearest(tmp_path: Path) -> None:
+    asked = "Internetcode Ferienhaus holen wobei womit"
+    for embedder in (Translating(), None):
+        place = tmp_path / type(embedder).__name__
+        memory = opened(place, 40, embedder)
+        (place / "ws/memory/cottage.md").write_text("The wifi password of the cottage is inside the cuckoo clock\n")
+        await memory.sync()
+        answer = await memory.search(asked, audience=OWNER)
+        assert answer.hits == ()
+        assert [hit.path for hit in answer.nearest][:1] == (["memory/cottage.md"] if embedder else [])
+        assert ("nearest to it in meaning" in (answer.note or "")) == (embedder is not None)
+        await memory.close()
+
+
+async def test_of_a_few_passages_the_nearest_two_are_told(tmp_path: Path) -> None:
+    memory = opened(tmp_path, 6, BagOfWords())
+    (tmp_path / "ws/memory/more.md").write_text(
+        "\n".join(f"The garden gate number{n} needs new paint{n} soon{n}\n" for n in range(20))
+    )
+    await memory.sync()
+    answer = await memory.search("which spaceship launched the orbital telescope?", audience=OWNER)
+    assert answer.hits == ()
+    assert 1 <= len(answer.nearest) <= 2
     await memory.close()
 
 

@@ -30,6 +30,7 @@ class RecordingMemory:
     """A memory that answers what it is given and remembers what it was asked."""
 
     hits: tuple[Hit, ...] = ()
+    nearest: tuple[Hit, ...] = ()
     note: str | None = None
     excerpt: Excerpt | None = None
     trouble: Exception | None = None
@@ -43,7 +44,7 @@ class RecordingMemory:
         self.asked.append((query, audience, max_results, min_score))
         if self.trouble:
             raise self.trouble
-        return SearchAnswer(hits=self.hits, provider="none", model="keyword", note=self.note)
+        return SearchAnswer(hits=self.hits, provider="none", model="keyword", note=self.note, nearest=self.nearest)
 
     async def get(self, path: str, *, audience: Audience, from_line: int = 1, lines: int | None = None) -> Excerpt:
         self.asked.append((path, audience, from_line, lines))

@@ -43,6 +43,16 @@ async def test_hits_come_as_json_with_path_lines_and_score(house: House) -> None
     assert house.memory.asked == [("key", OWNER, 3, 0.2)]
 
 
+async def test_what_is_nearest_is_told_apart_and_within_the_cap(house: House) -> None:
+    house.memory.nearest = (hit(1),)
+    told = json.loads(await house.ok("memory_search", query="key"))
+    assert (told["results"], [one["path"] for one in told["nearest"]]) == ([], ["memory/1.md"])
+    memory = RecordingMemory(nearest=tuple(hit(number, "é\n" * 900) for number in range(3)))
+    outcome = await MemorySearch(memory).run({"query": "key"}, replace(SCENE, max_chars=4000))
+    assert len(outcome.text) <= 4000
+    assert len(json.loads(outcome.text)["nearest"]) < 3
+
+
 async def test_the_audience_of_the_session_is_asked_for(house: House) -> None:
     group = Audience("group", "kitchen")
     house.memory.excerpt = Excerpt(path="memory/groups/kitchen/a.md", text="x", start_line=1, end_line=1)
