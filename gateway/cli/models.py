@@ -39,13 +39,15 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
     """List the known models. Other model ids work too: they are sent to the provider unchanged."""
     from agent.models.catalog.discovery import find_local, served
     from agent.models.catalog.model_listing import offers
+    from gateway.models.model_registry import price_list
 
     settings = _settings(invocation).models
     here = asyncio.run(find_local(os.environ))
     key_source = _profiles(invocation).key_source(invocation.loaded.settings.default_agent)
     own = asyncio.run(served(settings, os.environ, key_source))
     named = [f"{provider}/{name}" for provider, names in own.items() for name in names]
-    found = [offer for offer in offers(settings, os.environ, here, key_source, named) if everything or offer.usable or as_json]
+    offered = offers(settings, os.environ, here, key_source, named, prices=price_list(settings))
+    found = [offer for offer in offered if everything or offer.usable or as_json]
     if as_json:
         _print_json([offer.as_json() for offer in found])
         return

@@ -79,7 +79,7 @@ class ModelRegistry:
         self._models: dict[tuple[str, str], Model] = {}
         self._put: dict[str, Model] = {}
         self._retired: list[Model] = []
-        self._list = _price_list(settings)
+        self._list = price_list(settings)
         self._prices: dict[str, Price] = {}
         self._with_failover: dict[tuple[str, ModelChoice], _WithFallbacks] = {}
         self._by_default: dict[str, tuple[Model, float]] = {}
@@ -154,7 +154,7 @@ class ModelRegistry:
         key_source = self.key_source(self._owner(agent_id))
         here, own = await asyncio.gather(find_local(self._env), served(self._settings, self._env, key_source))
         named = [f"{provider}/{name}" for provider, names in own.items() for name in names]
-        return offers(self._settings, self._env, here, key_source, (*also, *named))
+        return offers(self._settings, self._env, here, key_source, (*also, *named), prices=self._list)
 
     @property
     def prices(self) -> PriceList:
@@ -194,7 +194,7 @@ class ModelRegistry:
             self._profiles.settings = auth
         self._retired += [*self._models.values(), *(model for model, _ in self._by_default.values())]
         self._models.clear()
-        self._list = _price_list(settings)
+        self._list = price_list(settings)
         self._prices.clear()
         self._with_failover.clear()
         self._by_default.clear()
@@ -297,7 +297,7 @@ class ModelRegistry:
         return agent_id if own else ""
 
 
-def _price_list(settings: ModelsSettings) -> PriceList:
+def price_list(settings: ModelsSettings) -> PriceList:
     """The prices of the owner's file, then the built-in ones. An invalid file is logged and ignored."""
     if settings.prices_file is None:
         return PriceList()

@@ -12,6 +12,7 @@ from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found, ollama_url
 from agent.models.catalog.known_models import PROVIDERS
 from agent.models.catalog.model_selection import find, key_origin, known_names
+from agent.models.catalog.prices import PriceList
 from agent.models.catalog.provider_keys import KeySource, no_profiles
 from agent.models.notebook import NAME as OFFLINE
 from agent.settings import ModelsSettings
@@ -72,11 +73,16 @@ def offers(
     here: Found | None = None,
     key_source: KeySource = no_profiles,
     also: Sequence[str] = (),
+    *,
+    prices: PriceList | None = None,
 ) -> tuple[ListedModel, ...]:
-    """Return the models worth naming: what runs on this machine, those of the settings, of the catalogue, and the notebook."""
+    """Return the models worth naming: what runs on this machine, those of the settings, of the catalogue, and the notebook.
+
+    ``prices`` count where the settings give a model none.
+    """
     local = () if here is None else (_local(here),)
     named = dict.fromkeys((*also, *known_names(settings)))
-    found = (_offered(name, settings, env, key_source) for name in named if not local or name != local[0].name)
+    found = (_offered(name, settings, env, key_source, prices) for name in named if not local or name != local[0].name)
     return local + tuple(offer for offer in found if offer is not None)
 
 
@@ -100,15 +106,19 @@ def _local(here: Found) -> ListedModel:
     )
 
 
-def _offered(name: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource) -> ListedModel | None:
+def _offered(
+    name: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource, prices: PriceList | None
+) -> ListedModel | None:
     """What the owner's own settings name may be no model at all, or be of a provider without an address: its standing says so."""
     try:
-        return _offer(name, settings, env, key_source)
+        return _offer(name, settings, env, key_source, prices)
     except (UnknownModel, ModelNotConfigured):
         return None
 
 
-def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource) -> ListedModel:
+def _offer(
+    name: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource, prices: PriceList | None
+) -> ListedModel:
     if name == OFFLINE:
         from agent.models.notebook.notebook_model import NotebookModel
 
@@ -127,12 +137,14 @@ def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], key_sour
         usable = False
         place = find(name, settings, {**env, **{key: "-" for provider in PROVIDERS.values() for key in provider.keys}})
     assert place is not None
-    price = place.facts.price
-    described = settings.providers.get(place.provider)
-    titles = {model.id: model.name for model in described.models} if described else {}
+    provider = settings.providers.get(place.provider)
+    described = next((model for model in provider.models if model.id == place.model), None) if provider else None
+    own = described is not None and described.cost is not None
+    newer = None if prices is None or own else prices.find(place.provider, place.model)
+    price = newer or place.facts.price
     return ListedModel(
         name=name,
-        title=titles.get(place.model, ""),
+        title=described.name if described else "",
         usable=usable,
         window=place.facts.window,
         max_output=place.facts.max_output,
