@@ -94,5 +94,5 @@ async def test_a_message_of_fifty_megabytes_is_kept_whole_and_costs_a_bounded_sh
     found = json.loads((await process.communicate())[0])
     assert found["shown"] == ["well"] * 3
     assert found["kept"] == 50_000_000
-    assert max(found["heard"]) < 10_000, "the model is given its beginning"
+    assert max(found["heard"]) < 120_000, "the model is given its beginning"
     assert found["most"] - found["before"] < 600, "megabytes: a dozen times its length at most"
