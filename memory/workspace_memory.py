@@ -162,8 +162,8 @@ class WorkspaceMemory:
         question = self._question(query, audience, vector, max_results, min_score)
         recalled = await self._open.run(lambda index: retrieve(index, question, self.settings.query))
         if recalled.floored:
-            near = " What is nearest to it in meaning may be about something else." if recalled.nearest else ""
-            notes.insert(0, f"Nothing in memory is relevant to this question.{near}")
+            near = ["What is nearest to it in meaning may be about something else."] if recalled.nearest else []
+            notes[:0] = ["Nothing in memory is relevant to this question.", *near]
         if vector is not None and recalled.scan == "vec0":
             self._sync.load_vectors_soon(index)
         return recalled, notes

@@ -38,7 +38,7 @@ SAID: Final = frozenset(
             "note",
             "notices",
         ),
-        *("obstacle", "paused", "problem", "reason", "sending", "summary", "told", "trouble", "type", "warnings"),
+        *("obstacle", "paused", "problem", "reason", "sending", "summary", "told", "trouble", "type", "waits", "warnings"),
         *("what", "whose", "why", "whyNotAlways"),
     }
 )
