@@ -27,9 +27,12 @@ from memory.workspace_memory import WorkspaceMemory
 
 _SHOWN: Final = 3
 _BY_WORDS: Final = "Notes are found by their words, and not by their meaning."
+READ_ANYWAY: Final = "is not valid UTF-8"
+"""What the memory says of a note that it reads as Windows-1252."""
+_GUESSED: Final = "The agent reads these lines as Windows-1252; from another encoding, letters with accents become others."
 _MENDS: Final = {
     "is a binary file": "Rename it so that it does not end in .md, or save it as UTF-8.",
-    "is not valid UTF-8": "Save it as UTF-8 in your editor.",
+    READ_ANYWAY: "Save it as UTF-8 in your editor.",
     "a symbolic link is not followed": "Name its target in memorySearch.extraPaths, or delete the link.",
 }
 """What mends a note, by words of the memory's remark on it."""
@@ -191,11 +194,15 @@ def _unreadable(profile: AgentProfile, troubles: dict[str, str]) -> Iterator[Fin
         mend = next((mend for words, mend in _MENDS.items() if words in trouble), "Run: homebody memory status")
         if UNREADABLE in trouble:
             mend = access_hint(place, "u+r") or f"ls -l {shlex.quote(str(place))}"
-        why = "The agent does not know what it says, and answers as if it were not there."
+        why = (
+            _GUESSED if READ_ANYWAY in trouble else "The agent does not know what it says, and answers as if it were not there."
+        )
         what = trouble.removeprefix(f"{path} ")
         yield Finding(level="warning", what=what, where=str(place), why=why, mend=mend)
     if (more := len(troubles) - _SHOWN) > 0:
-        yield Finding(level="warning", what=f"{more} more notes of {profile.id} cannot be read", mend="homebody memory status")
+        named = ", ".join(list(troubles)[_SHOWN : 4 * _SHOWN])
+        what = f"{more} more notes of {profile.id} cannot be read as they are: {named}{', …' if more > 3 * _SHOWN else ''}"
+        yield Finding(level="warning", what=what, mend="homebody memory status")
 
 
 async def _rebuild(installation: Installation, profile: AgentProfile) -> str:

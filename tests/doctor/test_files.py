@@ -38,6 +38,20 @@ async def test_a_whole_house_is_well(house: House) -> None:
         assert await house.wrong(check) == [], check.name
 
 
+async def test_notes_in_another_encoding_are_said_to_be_read_and_all_are_named(house: House) -> None:
+    notes = house.workspace / "memory"
+    notes.mkdir(exist_ok=True)
+    for number in range(5):
+        (notes / f"old-{number}.md").write_bytes("Der Schlüssel hängt bei Käthe\n".encode("cp1252"))
+    assert program("memory", "index", home=house.person).returncode == 0
+    found = await house.wrong(MEMORY)
+    assert {one.why for one in found if one.where} == {
+        "The agent reads these lines as Windows-1252; from another encoding, letters with accents become others."
+    }
+    (more,) = (one.what for one in found if not one.where)
+    assert more == "2 more notes of main cannot be read as they are: memory/old-3.md, memory/old-4.md"
+
+
 @pytest.mark.parametrize(
     ("text", "level", "what"),
     [
