@@ -247,14 +247,10 @@ def _judged(usage: Usage | None, ours: Usage, price: Price, *, most: int, window
     elif told is not None and (usage.prompt > believed.prompt or usage.output > believed.output):
         cost = min(max(told, cost), price.at_most(believed.prompt, believed.output))
     elif told is not None:
-        cost = max(told, cost + (_surcharge(usage, told, price) if believed.cache_write == usage.cache_write else 0.0))
+        kept = believed.cache_write == usage.cache_write  # figures do not say what was written for an hour: the cost does
+        surcharge = price.share_for_an_hour(usage, told) * price.hour_surcharge(usage) if kept else 0.0
+        cost = max(told, cost + surcharge)
     return _spent(believed, cost, estimated=changed or (told is None and price.estimated))
-
-
-def _surcharge(usage: Usage, told: float, price: Price) -> float:
-    """Return what of a cost is the price of keeping what was written into the cache for an hour, which figures do not say."""
-    plain = price.of_usage(usage)
-    return min(max(told - plain, 0.0), max(price.of_usage(usage, written_for_an_hour=usage.cache_write) - plain, 0.0))
 
 
 def added(one: Spent, other: Spent) -> Spent:

@@ -88,8 +88,7 @@ def _share_for_an_hour(call: RecordedCall, price: Price) -> float:
     if not call.cache_write or call.cost is None:
         return 0.0
     usage = Usage(input=call.input, output=call.output, cache_read=call.cache_read, cache_write=call.cache_write)
-    least, most = price.of_usage(usage), price.of_usage(usage, written_for_an_hour=call.cache_write)
-    share = (call.cost - least) / (most - least) if most > least else 0.0
+    share = price.share_for_an_hour(usage, call.cost)
     return 0.0 if share < NOISE else 1.0 if share > 1 - NOISE else share
 
 

@@ -180,12 +180,9 @@ class ModelRegistry:
 
     def _priced(self, place: ResolvedModel) -> ResolvedModel:
         """Put the price of the owner's file to a place of which the settings say none."""
-        provider = self._settings.providers.get(place.provider)
-        described = next((one for one in provider.models if one.id == place.model), None) if provider else None
-        if described is not None and described.cost is not None:
-            return place
-        newer = self._list.find(place.provider, place.model)
-        return place if newer is None else replace(place, facts=replace(place.facts, price=newer))
+        from agent.models.catalog.model_selection import priced
+
+        return priced(place, self._settings, self._list)
 
     def adopt(self, settings: ModelsSettings, auth: AuthSettings | None = None) -> None:
         """Use new settings. Models in use are kept until the registry is closed."""

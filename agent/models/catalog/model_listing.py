@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found, ollama_url
 from agent.models.catalog.known_models import PROVIDERS
-from agent.models.catalog.model_selection import find, key_origin, known_names
+from agent.models.catalog.model_selection import described, find, key_origin, known_names, priced
 from agent.models.catalog.prices import PriceList
 from agent.models.catalog.provider_keys import KeySource, no_profiles
 from agent.models.notebook import NAME as OFFLINE
@@ -137,14 +137,11 @@ def _offer(
         usable = False
         place = find(name, settings, {**env, **{key: "-" for provider in PROVIDERS.values() for key in provider.keys}})
     assert place is not None
-    provider = settings.providers.get(place.provider)
-    described = next((model for model in provider.models if model.id == place.model), None) if provider else None
-    own = described is not None and described.cost is not None
-    newer = None if prices is None or own else prices.find(place.provider, place.model)
-    price = newer or place.facts.price
+    price = (place if prices is None else priced(place, settings, prices)).facts.price
+    own = described(settings, place.provider, place.model)
     return ListedModel(
         name=name,
-        title=described.name if described else "",
+        title=own.name if own else "",
         usable=usable,
         window=place.facts.window,
         max_output=place.facts.max_output,

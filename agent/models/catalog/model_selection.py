@@ -19,9 +19,10 @@ from agent.models.catalog.known_models import (
     facts_of,
     takes_cache_rule,
 )
+from agent.models.catalog.prices import PriceList
 from agent.models.catalog.provider_keys import NO_SECRET, Key, KeySource, keys_of, no_profiles
 from agent.models.notebook import NAME as OFFLINE
-from agent.settings import Api, ModelsSettings, ProviderSettings
+from agent.settings import Api, ModelSettings, ModelsSettings, ProviderSettings
 
 Discover: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Found | None]]
 
@@ -98,15 +99,25 @@ async def _as_served(
 
     What the owner described (``models.providers.NAME.models``) is no guess.
     """
-    if place is not None and any(
-        one.id == place.model for one in settings.providers.get(place.provider, ProviderSettings()).models
-    ):
+    if place is not None and described(settings, place.provider, place.model) is not None:
         return place
     found = await served(settings, env, key_source, only=place.provider if place else "")
     for provider, names in found.items():
         if names and not (place is not None and place.model in names):
             return _place(provider, names[0], settings, env, key_source)
     return place
+
+
+def described(settings: ModelsSettings, provider: str, model: str) -> ModelSettings | None:
+    """Return what the owner's settings say of a model; None where they do not name it."""
+    return next((one for one in settings.providers.get(provider, ProviderSettings()).models if one.id == model), None)
+
+
+def priced(place: ResolvedModel, settings: ModelsSettings, prices: PriceList) -> ResolvedModel:
+    """Put a listed price to a model of which the settings give none."""
+    own = described(settings, place.provider, place.model)
+    listed = None if own is not None and own.cost is not None else prices.find(place.provider, place.model)
+    return place if listed is None else replace(place, facts=replace(place.facts, price=listed))
 
 
 def find(
@@ -197,11 +208,10 @@ def _guess(name: str, settings: ModelsSettings) -> tuple[str, str]:
 def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource) -> ResolvedModel:
     own = settings.providers.get(provider, ProviderSettings())
     known = PROVIDERS.get(provider)
-    described = next((item for item in own.models if item.id == model), None)
     address = _address(provider, own, known, env)
     rule = own.prompt_cache_retention if takes_cache_rule(model) else None
     api = _api(provider, own, known, address)
-    facts = facts_of(provider, model).with_settings(described)
+    facts = facts_of(provider, model).with_settings(described(settings, provider, model))
     price = facts.price.with_anthropic_writes() if facts.price and api == "anthropic-messages" else facts.price
     return ResolvedModel(
         provider=provider,

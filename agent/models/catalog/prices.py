@@ -94,6 +94,15 @@ class Price(Struct, frozen=True, kw_only=True):
         said = usage.output * self.output
         return (sent * (self.above_input if long else 1.0) + said * (self.above_output if long else 1.0)) / MILLION
 
+    def hour_surcharge(self, usage: Usage) -> float:
+        """Return how much more a call costs if all that it writes into the cache is written for an hour."""
+        return max(self.of_usage(usage, written_for_an_hour=usage.cache_write) - self.of_usage(usage), 0.0)
+
+    def share_for_an_hour(self, usage: Usage, cost: float) -> float:
+        """Return the share of what a call wrote into the cache that was written for an hour, as its cost tells: 0 to 1."""
+        whole = self.hour_surcharge(usage)
+        return min(max((cost - self.of_usage(usage)) / whole, 0.0), 1.0) if whole else 0.0
+
 
 FREE = Price(input=0.0, output=0.0)
 """What a server of one's own costs."""
