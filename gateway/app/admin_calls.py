@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.app.owner_calls import command_calls, owner_calls
 from gateway.app.view_calls import view_calls
 from gateway.budget.usage_report import facts as usage_facts
-from gateway.ledger.spending import UsageBy
+from gateway.ledger.spending_rows import UsageBy
 
 if TYPE_CHECKING:
     from gateway.api.routes.admin import Call

@@ -15,7 +15,7 @@ from gateway.approvals.stored_rules import StoredRules
 from gateway.jobs.job_service import JobService
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import InboxRow, OutboxRow
-from gateway.ledger.spending import SpendingLedger
+from gateway.ledger.spending_rows import SpendingLedger
 from gateway.routing.access import Access
 from gateway.routing.router import Router
 from gateway.settings.root import SettingsStore

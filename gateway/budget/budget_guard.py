@@ -17,7 +17,7 @@ from agent.models.catalog.prices import Price
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.budget.usage_report import first_day
-from gateway.ledger.spending import Limit, NewCall, Reserved, SpendingLedger, Spent, UsageBy, UsageRow
+from gateway.ledger.spending_rows import Limit, NewCall, Reserved, SpendingLedger, Spent, UsageBy, UsageRow
 from gateway.settings.budget_settings import BudgetSettings
 from gateway.telemetry.recorder import Telemetry
 
@@ -333,14 +333,8 @@ class Unwritten:
     def reserve(self, call: NewCall, limits: Sequence[Limit], known: Mapping[str, float], *, force: bool) -> Reserved:
         """Reserve a call unless it could exceed a limit. ``known``: the usage of each limit when the ledger was last read."""
         shares = {limit.name: known.get(limit.name, 0.0) + self._share(call, limit) for limit in limits}
-        broken = next(
-            (
-                limit
-                for limit in limits
-                if limit.is_broken(shares[limit.name], limit.share(call.tokens, call.usd)) and (limit.of or not force)
-            ),
-            None,
-        )
+        own = {limit.name: limit.share(call.tokens, call.usd) for limit in limits}
+        broken = next((one for one in limits if one.is_broken(shares[one.name], own[one.name], force=force)), None)
         if broken is not None:
             return Reserved(row=None, broken=broken, shares=shares)
         self._last -= 1

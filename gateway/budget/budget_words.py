@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.ledger.spending import Limit, NewCall, Reserved
+from gateway.ledger.spending_rows import Limit, NewCall, Reserved
 
 TAKEN: Final = "Today's budget has no room at this moment"
 """How it is said that calls under way have reserved what is left of a budget, and may leave a part of it."""

@@ -18,7 +18,7 @@ from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Model, Part, Request
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.budget_words import no_room
-from gateway.ledger.spending import Reserved, Spent
+from gateway.ledger.spending_rows import Reserved, Spent
 from memory.embedding.protocol import Embedder
 from memory.errors import EmbeddingFailed
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from agent.messages import Usage
 from agent.models.catalog.prices import MILLION, Price
-from gateway.ledger.spending import RecordedCall
+from gateway.ledger.spending_rows import RecordedCall
 
 SHORT: Final = timedelta(minutes=5)
 LONG: Final = timedelta(hours=1)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from gateway.ledger.spending import SpentOn
+from gateway.ledger.spending_rows import SpentOn
 from gateway.settings.budget_settings import BudgetSettings, DailyBudget
 
 LARGEST: Final = 5

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gateway.budget.daily_budgets import budget_rows
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.spending import SpentOn
+from gateway.ledger.spending_rows import SpentOn
 from gateway.ledger.subagent_rows import SubAgent
 
 MOST: Final = 100

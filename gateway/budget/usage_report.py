@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import asdict
 
 from agent.models.catalog.prices import AS_OF
-from gateway.ledger.spending import UsageBy, UsageRow
+from gateway.ledger.spending_rows import UsageBy, UsageRow
 
 _CAMEL: Final = frozenset({"cache_read", "cache_write"})
 OUTSIDE: Final = "(upkeep)"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from gateway.ledger.protocol import Ledger
-    from gateway.ledger.spending import UsageBy
+    from gateway.ledger.spending_rows import UsageBy
 
 
 @click.command()

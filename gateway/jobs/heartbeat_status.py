@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from gateway.ledger.spending import UsageRow
+from gateway.ledger.spending_rows import UsageRow
 
 _WHY: Final = {
     "nothing to do": "nothing to do in HEARTBEAT.md, so no model is called",

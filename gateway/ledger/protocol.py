@@ -42,7 +42,7 @@ from gateway.ledger.rows import (
     Turn,
     TurnEnd,
 )
-from gateway.ledger.spending import SpendingLedger
+from gateway.ledger.spending_rows import SpendingLedger
 from gateway.ledger.subagent_rows import SubAgentLedger
 from gateway.ledger.unasked import UnaskedLedger
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any, Final, Literal, Protocol
+from datetime import timedelta
+from typing import Any, Final
 
 from msgspec import Struct
 
 from gateway.base.errors import StorageFailed
 from gateway.ledger.database import Database
+from gateway.ledger.spending_rows import Limit, NewCall, RecordedCall, Reserved, Spent, SpentOn, UsageBy, UsageRow
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import NUMBERS, clean, instant, listed, stamp
 
@@ -21,191 +22,6 @@ POLL_SECONDS: Final = 3.0
 """How often a shared ledger is asked for room that calls of other gateways have left."""
 LONGEST_CALL: Final = timedelta(minutes=15)
 """How long a reservation of another gateway counts as a call that is under way; later as one that a crash left."""
-
-
-class SpendingLedger(Protocol):
-    """Tokens and cost of model calls."""
-
-    async def reserve(self, call: NewCall, limits: Sequence[Limit], *, force: bool = False) -> Reserved:
-        """Record a call about to be made, unless it could exceed one of the limits. ``force`` records it anyway."""
-        ...
-
-    async def settle_call(self, row: int, spent: Spent) -> None:
-        """Record what a call used."""
-        ...
-
-    async def settled_since(self, reserved: Reserved) -> None:
-        """Return once a call was settled after a reservation was refused; in a ledger that others share after some seconds anyway."""
-        ...
-
-    async def allow(self, session: str) -> None:
-        """Let the session's next turn exceed every limit."""
-        ...
-
-    async def use_allowance(self, session: str, turn: str) -> bool:
-        """Return whether a turn may exceed the limits. It takes an unused allowance of its session, and keeps it over restarts."""
-        ...
-
-    async def first_time(self, day: str, what: str) -> bool:
-        """Record that something happened on a day; return whether it was the first time. Records of other days are deleted."""
-        ...
-
-    async def spent_on(self, day: str) -> list[SpentOn]:
-        """Return what each session used on a day (``YYYY-MM-DD``), in the background and otherwise, by source."""
-        ...
-
-    async def calls_since(self, day: str, *, limit: int = 50_000) -> list[RecordedCall]:
-        """Return the latest calls from a day on that were booked with the provider's figures, oldest first."""
-        ...
-
-    async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:
-        """Return the tokens and the USD that sessions have used in all, by their keys; without those that used nothing."""
-        ...
-
-    async def cost_since(self, day: str) -> float:
-        """Return what all calls from a day on cost, in USD, reservations included. It is read once, and kept up to date."""
-        ...
-
-    async def usage(self, since: str, by: UsageBy = "model") -> list[UsageRow]:
-        """Return the usage from a day (``YYYY-MM-DD``) on, by day, agent and model, or origin or source of the turns.
-
-        For people the source is their origin; in the background and outside of turns the origin is empty.
-        """
-        ...
-
-
-class NewCall(Struct, frozen=True, kw_only=True):
-    """A model call about to be made, with the most it can use. ``day`` is the owner's date; ``usd`` is None when no price is known.
-
-    ``origin`` is who or what started the turn that makes it, and is empty outside of turns; ``source`` is the job, webhook or
-    sub-agent, such as "job:abcde", and is empty for people.
-    """
-
-    day: str
-    agent: str
-    session: str
-    model: str
-    background: bool
-    tokens: int
-    usd: float | None
-    origin: str = ""
-    source: str = ""
-
-
-_ROUNDING: Final = 1e-9
-
-
-class Limit(Struct, frozen=True, kw_only=True):
-    """A limit on one day's calls: those of the same agent, session or source (``same`` names the columns), in the background, or all.
-
-    Calls of a session are counted with those of all sub-agents that came of it. With ``within``, a session's key, only those count.
-    ``of`` says in words whose it is, for one that belongs to a job, webhook or sub-agent; such a one cannot be forced. ``by_use``: it
-    refuses calls once it is used up, so that the last one may go beyond it; otherwise each that could. One is of tokens or of USD.
-    """
-
-    name: str
-    of: str = ""
-    same: tuple[str, ...] = ()
-    within: str = ""
-    tokens: int | None = None
-    usd: float | None = None
-    by_use: bool = False
-
-    def share(self, tokens: int, usd: float | None) -> float:
-        """Return which share of the limit so much is; 1 is all of it."""
-        of_tokens = 0.0 if self.tokens is None else tokens / max(self.tokens, 1)
-        of_usd = 0.0 if self.usd is None or not usd else usd / max(self.usd, 1e-9)
-        return max(of_tokens, of_usd)
-
-    def is_broken(self, share: float, own: float) -> bool:
-        """Whether a call may not be made with which ``share`` of the limit would be used, ``own`` of it at most by the call itself."""
-        if self.by_use and self.tokens != 0 and self.usd != 0:
-            return own > 0 and share - own >= 1 - _ROUNDING
-        return share > 1
-
-
-class Reserved(Struct, frozen=True, kw_only=True):
-    """The result of a reservation: the call's row, or the limit it could exceed. ``shares`` of each limit are used with this call.
-
-    ``held``: the share of the broken limit that calls under way have reserved, and of which they may leave a part; ``own``: the most that
-    the call itself would use of it. ``as_of``: how many calls had been settled before.
-    """
-
-    row: int | None
-    broken: Limit | None
-    shares: dict[str, float]
-    held: float = 0.0
-    own: float = 0.0
-    as_of: int = 0
-
-    @property
-    def only_held(self) -> bool:
-        """Whether it is refused only because of calls under way: without them there would be room."""
-        limit = self.broken
-        return limit is not None and self.held > 0 and not limit.is_broken(self.shares[limit.name] - self.held, self.own)
-
-
-class Spent(Struct, frozen=True, kw_only=True):
-    """What a call used. ``cost`` is in USD; ``estimated``: tokens or price are our estimate, not the provider's figure."""
-
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cost: float | None = None
-    estimated: bool = False
-
-
-class UsageRow(Struct, frozen=True, kw_only=True):
-    """What one agent used on one day of one model, or for one origin or source: that is its ``name``.
-
-    ``unpriced`` counts calls without a cost, ``open`` those never settled, ``estimated`` those whose tokens or price are our estimate.
-    """
-
-    day: str
-    agent: str
-    name: str
-    calls: int
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
-    cost: float
-    unpriced: int
-    open: int
-    estimated: int = 0
-
-
-class SpentOn(Struct, frozen=True, kw_only=True):
-    """What a session used on one day, in the background or not, for one source.
-
-    ``top`` is the session that its sub-agents belong to; else itself.
-    """
-
-    agent: str
-    session: str
-    top: str
-    background: bool
-    calls: int
-    tokens: int
-    cost: float
-    source: str = ""
-
-
-class RecordedCall(Struct, frozen=True, kw_only=True):
-    """One call that was booked with the provider's figures. ``cost`` is in USD, and None in those of an earlier version."""
-
-    at: datetime
-    session: str
-    model: str
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
-    cost: float | None = None
-
-
-UsageBy = Literal["model", "origin", "source"]
 _STARTED_BY: Final = "CASE WHEN background = 0 OR origin = 'refresh' THEN origin END"
 _NAMES: Final[dict[UsageBy, str]] = {
     "model": "model",
@@ -247,11 +63,7 @@ class SpendingPart:
             used = {kind: _used(db, call, limit) for kind, limit in kinds.items()}
             shares = {limit.name: limit.share(*used[limit.same, limit.within]) for limit in all_limits}
             own = {limit.name: limit.share(call.tokens, call.usd) for limit in all_limits}
-            if broken := [
-                limit
-                for limit in all_limits
-                if limit.is_broken(shares[limit.name], own[limit.name]) and (limit.of or not force)
-            ]:
+            if broken := [one for one in all_limits if one.is_broken(shares[one.name], own[one.name], force=force)]:
                 under_way = _UnderWay(list(self._under_way), since)
                 refusals = [
                     Reserved(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.budget_words import no_room
-from gateway.ledger.spending import Spent
+from gateway.ledger.spending_rows import Spent
 
 if TYPE_CHECKING:
     from gateway.voice.speech_server import SpeechServer

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent.messages import AssistantMessage, Text, Usage
 from gateway.base.clock import ManualClock
 from gateway.budget.usage_report import facts, usage_table
-from gateway.ledger.spending import Limit, NewCall, Spent
+from gateway.ledger.spending_rows import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from tests.automation.conftest import LOCAL, MAIN, answered, event, job, to
 from tests.properties import examples

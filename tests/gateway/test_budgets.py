@@ -18,7 +18,7 @@ from agent.models.scripted import Stall
 from gateway.base.clock import ManualClock
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.usage_report import first_day
-from gateway.ledger.spending import Limit, NewCall, Reserved, Spent
+from gateway.ledger.spending_rows import Limit, NewCall, Reserved, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings.budget_settings import BudgetSettings
 from tests.patience import PATIENCE

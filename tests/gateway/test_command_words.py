@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gateway.budget.usage_report import facts, usage_table
 from gateway.commands.table import COMMANDS, OTHER_NAMES, parse
-from gateway.ledger.spending import UsageRow
+from gateway.ledger.spending_rows import UsageRow
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Street

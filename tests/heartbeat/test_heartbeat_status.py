@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.jobs.heartbeat_status import status_line
-from gateway.ledger.spending import UsageRow
+from gateway.ledger.spending_rows import UsageRow
 from tests.heartbeat.test_heartbeat import Beating, hello
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from gateway.ledger.forget_requests import ForgetRequest
 from gateway.ledger.heartbeat_rows import HeartbeatState
 from gateway.ledger.job_rows import NewJob
 from gateway.ledger.rows import Arrival, NewOutbound, Unasked
-from gateway.ledger.spending import Limit, NewCall, Spent
+from gateway.ledger.spending_rows import Limit, NewCall, Spent
 from gateway.ledger.word_erasure import Erasure
 from gateway.settings.quiet_hours import UnaskedRule
 from tests.ledger.engines import open_at

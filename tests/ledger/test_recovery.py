@@ -21,7 +21,7 @@ from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
 from gateway.ledger.ledger_file import examined
 from gateway.ledger.rows import IN_DOUBT, Arrival, NewApproval, NewOutbound
-from gateway.ledger.spending import NewCall, Spent
+from gateway.ledger.spending_rows import NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from tests.properties import examples
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent.models.catalog.prices import ESTIMATE
 from gateway.base.clock import ManualClock
 from gateway.budget.budget_guard import WAIT_SECONDS, BudgetGuard, Spender
-from gateway.ledger.spending import Spent
+from gateway.ledger.spending_rows import Spent
 from gateway.settings.budget_settings import BudgetSettings
 from tests.ledger import engines
 from tests.ledger.engines import open_at
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gateway.ledger.protocol import Ledger
-    from gateway.ledger.spending import Reserved
+    from gateway.ledger.spending_rows import Reserved
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = {"day": {"tokens": 1000, "usd": None}}

@@ -11,7 +11,7 @@ import pytest
 from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
 from gateway.ledger.rows import NewOutbound
-from gateway.ledger.spending import NewCall, Spent
+from gateway.ledger.spending_rows import NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.sqlite_engine import Mark, read_log
 from tests.patience import PATIENCE

@@ -23,7 +23,7 @@ from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
 from gateway.budget.budget_guard import NEW_DATES, WAIT_SECONDS, BookingDay, BudgetGuard
 from gateway.budget.budgeted_calls import BudgetEmbedder, BudgetMiddleware, booked
-from gateway.ledger.spending import Spent
+from gateway.ledger.spending_rows import Spent
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.models.model_registry import ModelRegistry
 from gateway.settings.budget_settings import BudgetSettings
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from agent.models.catalog.prices import Price
     from agent.models.protocol import Model
-    from gateway.ledger.spending import SpendingLedger
+    from gateway.ledger.spending_rows import SpendingLedger
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LONG = "The plumber comes on Thursday at nine. " * 400

@@ -16,7 +16,7 @@ from gateway.base.errors import UsageError
 from gateway.budget.cache_savings import cache_savings
 from gateway.budget.cost_words import budget_lines, hour_cache_line, savings_lines
 from gateway.budget.daily_budgets import daily_budgets
-from gateway.ledger.spending import NewCall, RecordedCall, Spent, SpentOn
+from gateway.ledger.spending_rows import NewCall, RecordedCall, Spent, SpentOn
 from gateway.settings.budget_settings import BudgetSettings
 from tests.gateway.conftest import street
 from tests.ledger.test_subagents import new, session, start

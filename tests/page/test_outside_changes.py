@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from channels.messages import ChatAddress
 from gateway.api.handlers.job_requests import JobHandlers
 from gateway.ledger.rows import NewOutbound
-from gateway.ledger.spending import NewCall, Spent
+from gateway.ledger.spending_rows import NewCall, Spent
 from gateway.page.outside_changes import OutsideChanges
 from tests.approvals.house import Farm, asked, value
 from tests.page.desk import desk

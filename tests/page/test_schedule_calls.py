@@ -13,7 +13,7 @@ from gateway.api.answers import json_answer
 from gateway.api.handlers.job_calendar import MOST_OF_JOB
 from gateway.api.handlers.job_requests import JobHandlers
 from gateway.base.errors import UsageError
-from gateway.ledger.spending import NewCall, Spent
+from gateway.ledger.spending_rows import NewCall, Spent
 from tests.page.desk import Desk, desk
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage,
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, Opened, Pruned, Said, TurnEnded, WrittenNote, encode
 from channels.messages import ChatAddress
 from gateway.ledger.rows import NewOutbound
-from gateway.ledger.spending import NewCall, Spent
+from gateway.ledger.spending_rows import NewCall, Spent
 from gateway.sessions.sessions_file import SessionRecord
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from channels.messages import ChatAddress, Cursor
 from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
 from gateway.ledger.rows import Arrival, NewOutbound
-from gateway.ledger.spending import NewCall
+from gateway.ledger.spending_rows import NewCall
 from tests.peers.cut_line import CutLine
 
 if TYPE_CHECKING:

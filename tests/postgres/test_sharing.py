@@ -25,7 +25,7 @@ from gateway.ledger.postgres.cluster_views import Sharing
 from gateway.ledger.postgres.engine import PostgresEngine, make_tables
 from gateway.ledger.postgres.ledger import PostgresLedger
 from gateway.ledger.rows import Arrival, NewOutbound
-from gateway.ledger.spending import Spent
+from gateway.ledger.spending_rows import Spent
 from gateway.settings.budget_settings import BudgetSettings
 from gateway.turns.interrupted import MAX_ATTEMPTS
 from tests.patience import PATIENCE

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.models.scripted import Stall
-from gateway.ledger.spending import Limit, NewCall, Spent
+from gateway.ledger.spending_rows import Limit, NewCall, Spent
 from tests.subagents.conftest import MAIN, Cast, results, settled, until
 
 if TYPE_CHECKING:

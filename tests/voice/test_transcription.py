@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agent.messages import Text
 from channels.messages import Attachment
 from gateway.base.clock import ManualClock, SystemClock
-from gateway.ledger.spending import Limit, NewCall, Reserved, Spent
+from gateway.ledger.spending_rows import Limit, NewCall, Reserved, Spent
 from gateway.media.recordings import Recording, Transcript
 from gateway.net.fetcher import GuardedFetcher
 from gateway.routing.access import Actor

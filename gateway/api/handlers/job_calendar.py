@@ -14,7 +14,7 @@ from gateway.budget.usage_report import first_day
 from gateway.jobs.job_service import JobService
 from gateway.jobs.job_words import facts, run_facts
 from gateway.ledger.job_rows import Job
-from gateway.ledger.spending import SpendingLedger
+from gateway.ledger.spending_rows import SpendingLedger
 from gateway.schedules.parsing import parse_schedule, zone_named
 from gateway.schedules.schedule import At, Schedule, next_after
 from gateway.schedules.schedule_words import in_words, next_three
