@@ -20,7 +20,7 @@ from agent.context.background_call import call_in_background
 from agent.context.cache_retention import REFRESH_AFTER, SECONDS, TOO_LATE, likely_before, pays, silences
 from agent.context.context_report import visible_chars
 from agent.context.session_context import SessionContext
-from agent.context.window import cold_since, saved_by_pruning
+from agent.context.window import saved_by_pruning
 from agent.messages import Text, UserMessage
 from agent.settings import is_cached_by_time
 from agent.transcript.entries import CacheRefreshed, Entry, Said
@@ -43,7 +43,7 @@ def due(
     rule = context.settings.cache_refresh
     if not rule.hours or context.light is not None or not is_cached_by_time(context.model.name) or context.ttl != "1h":
         return None
-    since = cold_since(context.transcript.entries)
+    since = context.transcript.last_call
     if since is None or not timedelta(seconds=_HOUR * REFRESH_AFTER) <= now - since < timedelta(seconds=_HOUR * TOO_LATE):
         return None
     until = spoken + timedelta(hours=rule.hours)

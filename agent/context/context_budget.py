@@ -10,7 +10,7 @@ from agent.context import flush
 from agent.context.cache_retention import SECONDS
 from agent.context.context_report import visible_chars
 from agent.context.session_context import SessionContext
-from agent.context.window import LEAST_ANSWER, cold_since, prune
+from agent.context.window import LEAST_ANSWER, prune
 from agent.events import Event, Notice, ReplyNote
 from agent.messages import Message
 from agent.transcript.entries import Compacted, FlushBegun, FlushReceipt, Said
@@ -81,7 +81,7 @@ class ContextBudget:
     async def _after_silence(self) -> None:
         """When the provider's cache has run out: choose its retention anew, and prune."""
         context, entries = self.context, self.context.transcript.entries
-        if (since := cold_since(entries)) is None:
+        if (since := context.transcript.last_call) is None:
             return
         silent, settings = (context.clock.now() - since).total_seconds(), context.settings.context_pruning
         ttl, shrinks = SECONDS[context.ttl], 0.0

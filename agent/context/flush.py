@@ -129,7 +129,7 @@ def _shown(context: SessionContext, reason: Reason) -> tuple[Message, ...]:
     now, ttl = context.clock.now(), SECONDS[context.ttl]
     if reason == "overflow":
         return _fitting(context, _lean(messages))
-    if reason in _LAST_CALLS and is_cold(context.transcript.entries, now, ttl):
+    if reason in _LAST_CALLS and is_cold(context.transcript.last_call, now, ttl):
         return _lean(messages)
     return messages
 

@@ -19,7 +19,7 @@ from agent.context.cache_retention import Ttl
 from agent.context.light_run import LightRun, is_first_call, light_view
 from agent.context.prefix import PrefixWatch
 from agent.context.start_notes import start_notes
-from agent.context.window import Window, cold_since, least_window
+from agent.context.window import Window, least_window
 from agent.context.workspace_files import TASK_FILES, Workspace, WorkspaceFile
 from agent.messages import Message, ToolCall, ToolMessage, UserMessage
 from agent.models import token_estimate
@@ -285,7 +285,7 @@ class SessionContext:
 
         A summary leaves out what was told before it.
         """
-        since = cold_since(self.transcript.entries)
+        since = self.transcript.last_call
         if (
             self.settings.bootstrap_changes == "rewrite"
             or not self._files

@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from agent.messages import AssistantMessage, ToolMessage
+from agent.messages import ToolMessage
 from agent.settings import CompactionSettings, PruningSettings
 from agent.taint import within
-from agent.transcript.entries import CacheRefreshed, Entry, FlushReceipt, Pruned, Said
+from agent.transcript.entries import Entry, Pruned, Said, calls_model
 from agent.transcript.history_view import trimmed, views_of_results
 
 LEAST_TALK = 1000
@@ -55,19 +55,12 @@ CHARS_PER_TOKEN = 4
 
 
 def cold_since(entries: Sequence[Entry]) -> datetime | None:
-    """Return when the model was last called in this session (the cache was touched then), or None."""
-    for entry in reversed(entries):
-        match entry.body:
-            case FlushReceipt(usage=usage) | CacheRefreshed(usage=usage) | Said(message=AssistantMessage(usage=usage)) if (
-                usage is not None
-            ):
-                return entry.at
-    return None
+    """Return when the model was last called (the cache was touched then), or None: what ``Transcript.last_call`` remembers."""
+    return next((entry.at for entry in reversed(entries) if calls_model(entry.body)), None)
 
 
-def is_cold(entries: Sequence[Entry], now: datetime, ttl: float) -> bool:
-    """Whether the provider's cache of this session has run out: its last call is ``ttl`` seconds ago or more."""
-    since = cold_since(entries)
+def is_cold(since: datetime | None, now: datetime, ttl: float) -> bool:
+    """Whether the provider's cache of a session has run out whose last call was at ``since``: ``ttl`` seconds ago or more."""
     return since is not None and now - since >= timedelta(seconds=ttl)
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from agent.messages import Message, Taint, ToolMessage, Usage, UserMessage
+from agent.messages import AssistantMessage, Message, Taint, ToolMessage, Usage, UserMessage
 
 VERSION = 1
 
@@ -210,6 +210,14 @@ class Entry(Struct, frozen=True, kw_only=True, rename={"at": "t"}):
     parent: str | None
     at: datetime
     body: Body
+
+
+def calls_model(body: Body) -> bool:
+    """Whether an entry is of a call that the model was made to answer, and that its provider reported the use of."""
+    match body:
+        case FlushReceipt(usage=usage) | CacheRefreshed(usage=usage) | Said(message=AssistantMessage(usage=usage)):
+            return usage is not None
+    return False
 
 
 def taint_of(body: Body) -> tuple[str, ...]:

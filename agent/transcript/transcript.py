@@ -7,6 +7,7 @@ import contextlib
 import errno
 import re
 import threading
+from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from agent.transcript.entries import (
     Pinned,
     Said,
     Unpinned,
+    calls_model,
     decode,
     encode,
     taint_of,
@@ -46,6 +48,8 @@ class Transcript:
         self.entries: list[Entry] = []
         self.bad_lines = 0
         self.torn = ""
+        self.last_call: datetime | None = None
+        """When the model was last called, as the entries in memory tell."""
         self._clock = clock
         self._lock = threading.RLock()
         self._next: dict[str, int] = {}
@@ -211,17 +215,20 @@ class Transcript:
             self._add_taint(sources)
         if isinstance(entry.body, Opened):
             self.opened = entry.body
-        first, fresh = len(self.entries), [entry]
+        first, fresh, last_call = len(self.entries), [entry], self.last_call
         if isinstance(entry.body, Compacted):
             kept = kept_behind(self.entries, entry.body)
             if len(kept) < len(self.entries):
                 self._held = sum(len(encode(one)) for one in kept)
             self.entries = kept
             self._turns, self._latest = {}, {}
-            first, fresh = 0, [*self.entries, entry]
+            first, fresh, last_call = 0, [*self.entries, entry], None
         for index, one in enumerate(fresh, first):  # entries are found by their turn and their kind
             self._turns.setdefault(one.id.rpartition(":")[0], []).append(one)
             self._latest[type(one.body)] = index, one
+            if calls_model(one.body):
+                last_call = one.at
+        self.last_call = last_call
         self.entries.append(entry)
         self._held += length
 

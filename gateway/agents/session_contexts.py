@@ -238,7 +238,7 @@ class SessionContexts:
         every = self.profile.heartbeat.every
         if every <= cache_retention.SECONDS["1h"] * _SURELY:
             return "5m" if every <= cache_retention.SECONDS["5m"] * _SURELY else "1h"
-        if main is None or is_cold(main.transcript.entries, self.clock.now(), cache_retention.SECONDS[main.ttl] * _SURELY):
+        if main is None or is_cold(main.transcript.last_call, self.clock.now(), cache_retention.SECONDS[main.ttl] * _SURELY):
             return None
         return main.ttl
 

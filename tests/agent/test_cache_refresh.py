@@ -65,7 +65,7 @@ async def test_the_call_extends_the_prompt_by_one_message_and_counts_as_the_last
     assert asked.messages[-1].text == cache_refresh.ASKED
     assert asked.background
     r.clock.move(55 * MINUTE)
-    assert not is_cold(r.conversation.transcript.entries, r.clock.now(), HOUR)
+    assert not is_cold(r.conversation.transcript.last_call, r.clock.now(), HOUR)
     assert (await r.open()).messages()[-1].text == "Noted.", "nobody sees it in the history, after a restart neither"
 
 

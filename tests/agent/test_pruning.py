@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent.context.window import is_cold, prune
+from agent.context.window import cold_since, is_cold, prune
 from agent.messages import AssistantMessage, Image, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.settings import AgentSettings, PruningSettings
 from agent.transcript.entries import Entry, Pruned, Said
@@ -162,9 +162,9 @@ def test_hard_clearing_can_be_switched_off_and_worded() -> None:
 
 def test_a_cache_is_cold_after_its_time() -> None:
     entries = history(10)
-    assert not is_cold([], NOON, 300)
-    assert not is_cold(entries, NOON + timedelta(seconds=299), 300)
-    assert is_cold(entries, NOON + timedelta(seconds=300), 300)
+    assert not is_cold(cold_since([]), NOON, 300)
+    assert not is_cold(cold_since(entries), NOON + timedelta(seconds=299), 300)
+    assert is_cold(cold_since(entries), NOON + timedelta(seconds=300), 300)
 
 
 sizes = st.lists(st.integers(0, 12_000), min_size=1, max_size=20)

@@ -5,14 +5,28 @@ import json
 import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agent.context.window import cold_since
 from agent.errors import TranscriptWriteError
-from agent.messages import AssistantMessage, Failure, Text, ToolCall, UserMessage
-from agent.transcript.entries import Compacted, Entry, FlushBegun, InvalidEntry, Opened, Said, decode, encode, with_body_values
+from agent.messages import AssistantMessage, Failure, Text, ToolCall, Usage, UserMessage
+from agent.transcript.entries import (
+    CacheRefreshed,
+    Compacted,
+    Entry,
+    FlushBegun,
+    FlushReceipt,
+    InvalidEntry,
+    Opened,
+    Said,
+    decode,
+    encode,
+    with_body_values,
+)
 from agent.transcript.transcript import Transcript
 from gateway.base.clock import ManualClock
 from tests.both_engines import transcript_at
@@ -21,6 +35,8 @@ from tests.properties import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from agent.transcript.entries import Body
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -252,6 +268,39 @@ async def test_entries_are_found_by_turn_and_kind_as_far_as_they_are_in_memory(t
         assert transcript.latest(FlushBegun) is None
         assert transcript.of_turn("a") == []
         assert transcript.of_turn("b") == [second, third]
+
+
+_steps = st.lists(
+    st.tuples(st.sampled_from(["said", "answered", "told", "refreshed", "flushed"]), st.integers(0, 12)), max_size=12
+)
+
+
+def _body_of(step: str, used: Usage | None, first_kept: str) -> Body:
+    match step:
+        case "answered":
+            return Said(message=AssistantMessage(content=(Text(text="yes"),), model="m", stop="end", usage=used))
+        case "refreshed":
+            return CacheRefreshed(usage=used)
+        case "flushed":
+            return FlushReceipt(cycle=None, outcome="nothing", usage=used)
+        case "told":
+            return Compacted(summary="", first_kept=first_kept, tokens_before=9, tokens_after=3, model="m", reason="threshold")
+    return said("hello")
+
+
+@given(steps=_steps)
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_the_last_call_of_the_model_is_known_however_a_transcript_grows(
+    tmp_path: Path, steps: list[tuple[str, int]]
+) -> None:
+    path, now = tmp_path / f"{uuid4().hex}.jsonl", clock()
+    one = await Transcript.load(transcript_at(path), now)
+    for number, (step, other) in enumerate(steps):
+        now.move(60)
+        await one.append("t", _body_of(step, Usage(input=9) if other % 2 else None, f"t:{other % (number + 1)}"))
+        assert one.last_call == cold_since(one.entries)
+    again = await Transcript.load(transcript_at(path), now)
+    assert again.last_call == cold_since(again.entries) == one.last_call
 
 
 def test_a_line_without_its_checksum_is_torn() -> None:
