@@ -300,7 +300,7 @@ async def test_the_last_call_of_the_model_is_known_however_a_transcript_grows(
         await one.append("t", _body_of(step, Usage(input=9) if other % 2 else None, f"t:{other % (number + 1)}"))
         assert one.last_call == cold_since(one.entries)
     again = await Transcript.load(transcript_at(path), now)
-    assert again.last_call == cold_since(again.entries) == one.last_call
+    assert again.last_call == cold_since(again.entries)
 
 
 def test_a_line_without_its_checksum_is_torn() -> None:
