@@ -12,7 +12,7 @@ from operator import is_
 
 from msgspec import Struct, to_builtins
 
-from agent.messages import Message
+from agent.messages import Message, begins_with
 from agent.models.protocol import Request, Segment, ToolSpec
 from agent.transcript.entries import Entry
 
@@ -90,7 +90,7 @@ def parting(former: Request, request: Request) -> PrefixChange | None:
         if one.name != two.name or one.text != two.text:
             return PrefixChange(f"system text: {two.name or one.name}", _differs(one.text, two.text) or 0)
     now = request.messages
-    if len(former.messages) <= len(now) and all(map(is_, former.messages, now)):
+    if begins_with(now, former.messages):
         return None
     for index, message in enumerate(former.messages):
         if index >= len(now):

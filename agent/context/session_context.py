@@ -354,7 +354,7 @@ class SessionContext:
         """Return the request for the next call: the whole history (or ``history``), then ``extra``."""
         shown = self.messages() if history is None else tuple(history)
         messages = repaired((*shown, *extra)) if extra else shown
-        free = self.readable - self.tokens(history=shown, extra=extra)
+        free = self.readable - self.tokens(history=history, extra=extra)
         return Request(
             system=self._system,
             tools=self.toolbox.specs,
@@ -376,8 +376,12 @@ class SessionContext:
 
     def tokens(self, *, history: Sequence[Message] | None = None, extra: Sequence[Message] = ()) -> int:
         """Return the size of the next request, in tokens."""
+        if history is None and self.light is None:
+            history = self._view.since_report(self.transcript.entries, self.zone)
+            if history is None and not extra:
+                return self.estimated(self.messages())
         shown = self.messages() if history is None else history
-        return token_estimate.context_tokens((*shown, *extra), self._fixed, self.calibration)
+        return token_estimate.context_tokens((*shown, *extra) if extra else shown, self._fixed, self.calibration)
 
     def size_if(self, body: Body) -> int:
         """Return what the size of the next request would be with one more entry: measured like the present size."""

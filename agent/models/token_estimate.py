@@ -11,12 +11,21 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from operator import is_
 from typing import Any
 
 from msgspec import Struct
 
-from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    begins_with,
+)
 from agent.models.protocol import Request, Segment, ToolSpec
 from agent.recent_results import RecentResults
 from memory.text.late_pattern import LatePattern
@@ -215,9 +224,7 @@ def weight_of_messages(messages: Iterable[Message]) -> Weight:
     for known, weight in reversed(_histories):
         if known is messages:
             return weight
-    before = next(
-        (one for one in reversed(_histories) if len(one[0]) < len(messages) and all(map(is_, one[0], messages))), None
-    )
+    before = next((one for one in reversed(_histories) if begins_with(messages, one[0])), None)
     start, weight = (0, Weight()) if before is None else (len(before[0]), before[1])
     weight = sum(map(weight_of, messages[start:]), weight)
     _histories.append((messages, weight))

@@ -13,7 +13,7 @@ from typing import TypeGuard
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.messages import AssistantMessage, Image, Message, Text, ToolCall, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Image, Message, Text, ToolCall, ToolMessage, UserMessage, tells_context
 from agent.recent_results import RecentResults
 from agent.taint import within
 from agent.transcript.entries import Compacted, Entry, FilesChanged, Pinned, Pruned, ResultsCleared, Said, Unanswered, Unpinned
@@ -287,20 +287,36 @@ class RunningView:
         """The turn of the latest stopped answer: if it goes on, that answer was none."""
         self._open: list[Message] = []
         """What is shown from the last answer on, before calls are paired with results that may still come."""
-        self._shown: tuple[Message, ...] = ()
+        self._end: list[Message] = []
+        """The same with everything in its place."""
+        self._shown: tuple[Message, ...] | None = None
+        self._reported: int | None = None
+        """Where in ``_settled`` the latest answer is that tells the size of the context."""
 
     def of(self, entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...]:
         """Return the view of ``entries``: the sequence of the last time, perhaps with more at its end, or another one."""
-        if entries is not self._entries or zone is not self._zone or len(entries) < self._seen:
-            return self._anew(entries, zone)
-        fresh = entries[self._seen :]
-        if not fresh:
-            return self._shown
-        if not self._grows or any(self._reaches_back(entry) for entry in fresh):
-            return self._anew(entries, zone)
-        self._seen = len(entries)
-        self._take(stamped(message, zone) for entry in fresh for message in shown_as_it_is(entry))
+        self._follow(entries, zone)
+        if self._shown is None:
+            self._shown = (*self._settled, *self._end)
         return self._shown
+
+    def since_report(self, entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...] | None:
+        """Return the end of the view: from the latest answer on that tells the size of the context; None where none does."""
+        self._follow(entries, zone)
+        late = next((n for n in range(len(self._end) - 1, -1, -1) if tells_context(self._end[n])), None)
+        if late is not None:
+            return tuple(self._end[late:])
+        return None if self._reported is None else (*self._settled[self._reported :], *self._end)
+
+    def _follow(self, entries: Sequence[Entry], zone: tzinfo) -> None:
+        if entries is not self._entries or zone is not self._zone or len(entries) < self._seen:
+            self._anew(entries, zone)
+        elif fresh := entries[self._seen :]:
+            if not self._grows or any(self._reaches_back(entry) for entry in fresh):
+                self._anew(entries, zone)
+                return
+            self._seen = len(entries)
+            self._take([stamped(message, zone) for entry in fresh for message in shown_as_it_is(entry)])
 
     def _reaches_back(self, entry: Entry) -> bool:
         """Whether an entry may change how those before it are shown."""
@@ -309,26 +325,30 @@ class RunningView:
             return is_stopped(message) or _has_pictures(message) or (self._stopped != "" and turn_of(entry) == self._stopped)
         return isinstance(entry.body, SHRINKING)
 
-    def _anew(self, entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...]:
+    def _anew(self, entries: Sequence[Entry], zone: tzinfo) -> None:
         messages = unrepaired(entries, zone)
         self._entries, self._zone, self._seen = entries, zone, len(entries)
         self._grows = not any(map(_has_pictures, messages))
         self._stopped = _stopped_turn(entries)
-        self._settled, self._open = [], []
+        self._settled, self._open, self._end, self._shown, self._reported = [], [], [], None, None
         self._take(messages)
-        return self._shown
 
-    def _take(self, messages: Iterable[Message]) -> None:
+    def _take(self, messages: Sequence[Message]) -> None:
         """Add messages, and settle what lies before the last answer: only behind it are results of its calls looked for."""
+        if not messages:
+            return
         self._open += [message for message in messages if not useless(message)]
         if not self._settled:
             while self._open and not isinstance(self._open[0], UserMessage):
                 self._open.pop(0)
         answers = [n for n, one in enumerate(self._open) if isinstance(one, AssistantMessage) and not is_stopped(one)]
         last = answers[-1] if answers else 0  # a stopped answer settles nothing: it may still turn out to be none
-        self._settled += paired(self._open[:last])
+        for message in paired(self._open[:last]):
+            if tells_context(message):
+                self._reported = len(self._settled)
+            self._settled.append(message)
         self._open = self._open[last:]
-        self._shown = (*self._settled, *paired(self._open))
+        self._end, self._shown = paired(self._open), None
 
 
 def _stopped_turn(entries: Sequence[Entry]) -> str:

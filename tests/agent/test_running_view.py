@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent.messages import AssistantMessage, Image, Text, ToolMessage, UserMessage
-from agent.transcript.entries import Compacted, Pruned, ResultsCleared
+from agent.messages import AssistantMessage, Image, Text, ToolMessage, Usage, UserMessage, begins_with, tells_context
+from agent.transcript.entries import Compacted, Pruned, ResultsCleared, TurnEnded
 from agent.transcript.history_view import RunningView, view
 from tests.agent.test_history_view import AT, ZONE, answer, any_body, entries, result, user
 
@@ -21,6 +21,7 @@ _bodies = st.one_of(
     any_body,
     st.just(AssistantMessage(content=(Text(text="broken off"),), model="m", stop="cut")),
     st.just(AssistantMessage(content=(Text(text="I begin"),), model="m", stop="cancelled")),
+    st.builds(lambda used: answer("counted", usage=Usage(input=used, output=3)), st.integers(0, 2)),
     st.just(UserMessage(content=(Text(text="look"), _picture), at=AT)),
     st.just(ToolMessage(call_id="a", name="read", text="seen", images=(_picture,) * 15)),
 )
@@ -54,8 +55,12 @@ def test_however_a_transcript_grows_its_view_is_that_of_the_whole(steps: list[li
     for step in steps:
         told += [_of_what_was(body, len(told) + place) for place, body in enumerate(step)]
         grown += [replace(entry, id=_in_turns(entry.id, turns)) for entry in entries(*told)[len(grown) :]]
-        assert running.of(grown, ZONE) == view(grown, ZONE)
-        assert running.of(grown, ZONE) == view(grown, ZONE)
+        shown = view(grown, ZONE)
+        told_size = [n for n, one in enumerate(shown) if tells_context(one)]
+        assert running.since_report(grown, ZONE) == (shown[told_size[-1] :] if told_size else None)
+        assert running.of(grown, ZONE) == shown
+        assert running.of(grown, ZONE) == shown
+        assert running.since_report(grown, ZONE) == (shown[told_size[-1] :] if told_size else None)
 
 
 def test_another_history_is_viewed_anew() -> None:
@@ -81,3 +86,21 @@ def test_only_what_is_new_is_looked_at() -> None:
     history += entries(*[user("hi")] * 201)[200:]
     assert running.of(history, ZONE)[-1].text.endswith("hi")
     assert history.touched == 1
+
+
+def test_the_whole_is_put_together_only_when_it_is_asked_for_and_something_was_added() -> None:
+    running = RunningView()
+    history = entries(user("one"), answer("two", usage=Usage(input=9)))
+    shown = running.of(history, ZONE)
+    history += entries(*[user("hi")] * 2, TurnEnded(turn="t", outcome="answered"))[2:]
+    assert running.of(history, ZONE) is shown
+    assert running.since_report(history, ZONE) == shown[1:]
+
+
+@given(st.lists(_bodies, max_size=5), st.lists(_bodies, max_size=5))
+def test_a_history_begins_with_another_where_its_first_messages_are_the_same(
+    one: list[Body | Message], two: list[Body | Message]
+) -> None:
+    former, whole = view(entries(*one), ZONE), view(entries(*one, *two), ZONE)
+    assert begins_with(whole, former) == (whole[: len(former)] == former)
+    assert begins_with(former, whole) == (whole == former)
