@@ -129,6 +129,7 @@ class Bench:
         house.model_registry.put("scripted/model", Slow(lambda _: "ok"))
         await self.at_once(house, 32)
         await self.at_once(house, 200, "at most 2.5 s")
+        await self.at_once(house, 200, waiting=True)
         house.stop()
         await running
         await house.close()
@@ -153,17 +154,25 @@ class Bench:
         say("    its CPU, all threads together", f"{cpu:.1f} ms", "at most 6 ms")
         await link.close()
 
-    async def at_once(self, house: Gateway, count: int, bar: str = "") -> None:
-        link = house.terminal.attach(f"many{count}")
-        began = time.perf_counter()
-        for n in range(count):
-            await link.say("hello", key=f"m{count}-{n}", hints={"session": f"many{count}-{n}"})
+    async def at_once(self, house: Gateway, count: int, bar: str = "", *, waiting: bool = False) -> None:
+        """Say something in each of many new sessions. ``waiting``: each once the one before it is stored, as one person would."""
+        name = f"{'m' if waiting else 'n'}{count}"
+        link = house.terminal.attach(name)
+        began, cpu = time.perf_counter(), time.process_time()
+        said = [link.say("hello", key=f"{name}-{n}", hints={"session": f"{name}-{n}"}) for n in range(count)]
+        if waiting:
+            for one in said:
+                await one
+        else:
+            await asyncio.gather(*said)
         done = 0
         async for frame in link.frames():
             done += isinstance(frame, Done)
             if done == count:
                 break
-        say(f"{count} sessions at once, a model of 1 s", f"{time.perf_counter() - began:.2f} s", bar)
+        how = "one said after the other" if waiting else "at once"
+        say(f"{count} sessions {how}, a model of 1 s", f"{time.perf_counter() - began:.2f} s", bar)
+        say("    CPU of each, all threads together", f"{(time.process_time() - cpu) / count * 1000:.1f} ms")
         await link.close()
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -252,7 +251,9 @@ class SessionContext:
     async def prepare(self) -> None:
         """Read the workspace files; on a session's first turn, record the notes that it starts with."""
         begins = self.transcript.opened is None
-        files, self._listed, (notes, taint) = await asyncio.to_thread(self._read_files, begins=begins)
+        files, self._listed, (notes, taint) = await self.workspace.reads.get(
+            self._sources_of_files(begins=begins), partial(self._read_files, begins=begins)
+        )
         self._files_now = tuple(one for one in files if not self.task or one.name in TASK_FILES)
         if begins:
             body = Opened(
@@ -297,6 +298,13 @@ class SessionContext:
         if self._files_known is self._files_now or self._files_known == self._files_now:
             return ""
         return file_changes.changes(self._files_known, self._files_now)
+
+    def _sources_of_files(self, *, begins: bool) -> Hashable:
+        """Return what ``_read_files`` depends on beside the files: sessions that begin at once and are alike in it share what is read."""
+        settings = self.settings
+        limits = settings.startup_context, settings.bootstrap_max_chars
+        access = settings.sandbox.workspace_access, settings.prompt_mode
+        return begins, self.audience, self.private, self.task, self.readable, self.toolbox, self.today(), *limits, *access
 
     def _read_files(self, *, begins: bool) -> tuple[Sequence[WorkspaceFile], str, tuple[str, tuple[str, ...]]]:
         """Return the workspace files, the list of skills, which only the owner's conversations are given, and what a session begins with.

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from agent.errors import WorkspaceFileError, WorkspaceFileNotFound
+from agent.shared_reads import SharedReads
 from agent.tools.untrusted_files import UntrustedFiles
 from agent.tools.workspace_sandbox import Closed, Stamp, WorkspaceSandbox
 from memory.audience import OWNER, Audience
@@ -45,6 +46,7 @@ class Workspace:
 
     A file that did not change since the last read costs one stat call. All methods block. Raises WorkspaceFileError where the folder
     cannot be used at all. ``closed`` is that of ``WorkspaceSandbox``. ``untrusted`` tells which of its files hold untrusted text.
+    ``reads`` runs what blocks for sessions that begin at the same time.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Workspace:
             raise WorkspaceFileError(f"the workspace {root} cannot be made: {error.strerror}", hint=_HINT) from error
         self.sandbox = WorkspaceSandbox(self.root, closed)
         self.untrusted = untrusted or UntrustedFiles()
+        self.reads = SharedReads()
         self._known: OrderedDict[PurePosixPath, tuple[Stamp, str]] = OrderedDict()
         self._prompt_files: dict[tuple[str, bool], tuple[tuple[object, ...], tuple[WorkspaceFile, ...]]] = {}
         """What was given last, by kind of audience and with or without HEARTBEAT.md, and what it was made of."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -201,9 +202,30 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[written:]
 
 
+class _FolderSyncs:
+    """Syncs of folders: threads that ask for that of a folder while one runs share the next one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun = self._done = 0
+
+    def sync(self, folder: Path) -> None:
+        """Return once a sync that began after this call has ended."""
+        begun = self._begun
+        with self._lock:
+            if self._done > begun:
+                return
+            self._begun = number = self._begun + 1
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            self._done = number
+
+
+_syncs: dict[Path, _FolderSyncs] = {}
+
+
 def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    _syncs.setdefault(folder, _FolderSyncs()).sync(folder)

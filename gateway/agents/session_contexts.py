@@ -44,6 +44,9 @@ KEPT_OPEN = 32
 KEPT_BYTES = 8_000_000
 """The most that the entries of these sessions may take as they are stored; in memory it is once to twice as much."""
 
+_LOOKED_THROUGH_EVERY = 16
+"""While turns run in twice as many: after how many that are opened it is looked for some to close, which takes a while by then."""
+
 
 def main_key(agent: str) -> str:
     """Return the key of the owner's own session with an agent."""
@@ -111,6 +114,7 @@ class SessionContexts:
         self._group = group
         self._tell = tell
         self._open: OrderedDict[str, SessionContext] = OrderedDict()
+        self._opened = 0
         self._fresh: set[str] = set()
         """Sessions that were named by this process and not opened yet: nothing is stored of them that could be read."""
         self._shared: tuple[str, Opened | None] = ("", None)
@@ -244,6 +248,9 @@ class SessionContexts:
 
     def _set_aside(self, present: SessionContext) -> None:
         """Close the contexts that were opened longest ago, except those in which a turn runs: a new reader would miss unwritten entries."""
+        self._opened += 1
+        if len(self._open) > 2 * KEPT_OPEN and self._opened % _LOOKED_THROUGH_EVERY:
+            return
         held = sum(conversation.transcript.held for conversation in self)
         for place, (session, conversation) in enumerate(list(self._open.items()), KEPT_OPEN - len(self._open)):
             if place >= 0 and held <= KEPT_BYTES:
