@@ -108,13 +108,13 @@ def build_query(
     """Parse a query. ``order`` is that of its dates in figures with slashes."""
     days = tuple(spans(text, today=today, order=order))
     terms = query_terms(spelt_out(text, today=today, order=order), at_least_any=not days)
-    day = day_words(text, today=today)
+    day = day_words(text, today=today, order=order)
     rest = query_terms(day.rest, at_least_any=not days)
     if days:
         whole_year = any(span.days > _LONGEST_SEASON for span in days)  # a year is in most notes of it: its words do
         code = (code for code in (*day.literals, *rest.code) if not (whole_year and _YEAR.fullmatch(code)))
         terms = structs.replace(terms, code=tuple(dict.fromkeys(code)))
-    time = time_words(text, today=today)
+    time = time_words(text, today=today, order=order)
     said = _without(terms, time.beside)
     besides = _without(_without(rest if day.named else said, time.beside), time.names)
     return Query(

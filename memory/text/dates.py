@@ -6,7 +6,7 @@ import re
 from calendar import day_name, month_name, monthrange
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,26 +14,13 @@ from msgspec import Struct
 
 from memory.text.figure_dates import FigureDate, Order, figure_dates
 from memory.text.folding import without_accents
+from memory.text.month_names import MONTHS, ONE_MONTH
 
 if TYPE_CHECKING:
+    from memory.text.day_ranges import DayRange
     from memory.text.relative_days import Counted
 
-_NAMES = (
-    "january jan januar janvier enero gennaio",
-    "february feb februar fevrier febrero febbraio",
-    "march mar marz mars marzo",
-    "april apr avril abril aprile",
-    "may mai mayo maggio",
-    "june jun juni juin junio giugno",
-    "july jul juli juillet julio luglio",
-    "august aug aout agosto",
-    "september sept sep septembre septiembre settembre",
-    "october oct oktober okt octobre octubre ottobre",
-    "november nov novembre noviembre",
-    "december dec dezember dez decembre diciembre dicembre",
-)
-_MONTHS = {name: number for number, names in enumerate(_NAMES, 1) for name in names.split()}
-_MONTH = f"({'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+_MONTH = f"({ONE_MONTH})"
 _DAY = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
 _YEAR = r"((?:19|20)\d\d)"
 
@@ -107,36 +94,60 @@ def header(day: date | None, heading: str) -> str:
     return f"{day:%Y-%m-%d} ({day.day} {month_name[day.month]} {day.year}, {day_name[day.weekday()]}) {heading}".rstrip()
 
 
+class _Read(Struct, frozen=True):
+    """What a query says of days: ranges, relative dates, dates in figures, and those in words with what was found of them."""
+
+    ranges: list[DayRange]
+    relative: list[Counted]
+    figures: list[FigureDate]
+    absolute: list[tuple[Span, str]]
+
+
+@lru_cache(maxsize=16)
+def _read(question: str, today: date, order: Order) -> _Read:
+    """Read it once for all that a search asks of a query."""
+    from memory.text.day_ranges import day_ranges  # these two have some fifty patterns, which only a query needs
+    from memory.text.relative_days import counted
+
+    ranges = day_ranges(question, today)
+    rest = _without(question, ranges)
+    relative = counted(rest, today)
+    rest = _without(rest, relative)
+    figures = figure_dates(rest, today, order)
+    return _Read(ranges, relative, figures, _absolute(_without(rest, figures), today))
+
+
 def spans(question: str, *, today: date, order: Order = "unknown") -> list[Span]:
     """Return the days in a query, absolute or relative to ``today``. Dates without a year are in the past.
 
     ``order`` is that of figures with slashes in English.
     """
-    from memory.text.relative_days import counted  # 37 patterns, which only a query needs
-
-    relative = counted(question, today)
-    figures = figure_dates(_without(question, relative), today, order)
-    found = [span for span, _ in _absolute(_without(question, [*relative, *figures]), today)]
-    found += [Span(day, day) for one in figures for day in one.days]
-    found += [Span(one.first, one.last) for one in relative]
+    read = _read(question, today, order)
+    found = [span for span, _ in read.absolute]
+    found += [Span(day, day) for one in read.figures for day in one.days]
+    found += [Span(one.first, one.last) for one in read.relative]
+    found += [Span(one.first, one.last) for one in read.ranges]
     return list(dict.fromkeys(found))
 
 
-def time_words(question: str, *, today: date) -> TimeWords:
-    """Return the words by which a query names months, seasons and years."""
-    from memory.text.relative_days import counted
-
-    relative = counted(question, today)
-    phrases = [(Span(one.first, one.last), question[one.start : one.end]) for one in relative if one.season]
-    others = _without(question, [*relative, *figure_dates(_without(question, relative), today)])
-    phrases += [(span, match[0]) for span, match in _absolute(others, today) if span.days > 1]
-    words = {word for _, phrase in phrases for word in _IN_WORDS.findall(without_accents(phrase).lower())}
-    named = _MONTHS.keys() | {one.season for one in relative}
+def time_words(question: str, *, today: date, order: Order = "unknown") -> TimeWords:
+    """Return the words by which a query names months, seasons, years and ranges of days."""
+    read = _read(question, today, order)
+    ranges = [(Span(one.first, one.last), question[one.start : one.end]) for one in read.ranges]
+    phrases = [(Span(one.first, one.last), question[one.start : one.end]) for one in read.relative if one.name]
+    phrases += [(span, phrase) for span, phrase in read.absolute if span.days > 1]
+    words = {word for _, phrase in phrases for word in _words_of(phrase)}
+    named = MONTHS.keys() | {one.name for one in read.relative}
+    names = {word for word in words if word in named or word.isdecimal()}
     return TimeWords(
-        names=frozenset(word for word in words if word in named or word.isdecimal()),
+        names=frozenset(names.union(*(_words_of(phrase) for _, phrase in ranges))),
         beside=frozenset(words & (_LAST | _THIS)),
-        months=tuple(dict.fromkeys(month for span, _ in phrases for month in _months_of(span))),
+        months=tuple(dict.fromkeys(month for span, _ in (*phrases, *ranges) for month in _months_of(span))),
     )
+
+
+def _words_of(phrase: str) -> list[str]:
+    return _IN_WORDS.findall(without_accents(phrase).lower())
 
 
 def _months_of(span: Span) -> list[str]:
@@ -150,18 +161,16 @@ def _months_of(span: Span) -> list[str]:
 def spelt_out(question: str, *, today: date, order: Order = "unknown") -> str:
     """Replace each relative date by the day in the spelling in which notes of that day are indexed, and each in figures by day and month.
 
-    Phrases for several days are removed: their words ("last", "week") are in many notes. Seasons stay, by their names.
+    Phrases for several days are removed: their words ("last", "week") are in many notes. Seasons, months and ranges of days, which
+    notes may have, too, stay.
     """
-    from memory.text.relative_days import counted
-
-    relative = counted(question, today)
-    figures = figure_dates(_without(question, relative), today, order)
+    read = _read(question, today, order)
     pieces, end = [], 0
-    phrases: list[Counted | FigureDate] = [*relative, *figures]
+    phrases: list[Counted | FigureDate] = [*read.relative, *read.figures]
     for one in sorted(phrases, key=lambda one: one.start):
         if isinstance(one, FigureDate):
             said = " ".join(f"{day.day} {month_name[day.month]}" for day in one.days)
-        elif one.season:
+        elif one.name:
             continue
         else:
             said = header(one.first, "") if one.first == one.last else " "
@@ -170,21 +179,18 @@ def spelt_out(question: str, *, today: date, order: Order = "unknown") -> str:
     return "".join(pieces) + question[end:]
 
 
-def day_words(question: str, *, today: date) -> DayWords:
+def day_words(question: str, *, today: date, order: Order = "unknown") -> DayWords:
     """Return what a query says of single days, and the query without it."""
-    from memory.text.relative_days import counted
-
-    relative = counted(question, today)
-    figures = figure_dates(_without(question, relative), today)
-    replaced: list[Counted | FigureDate] = [*(one for one in relative if not one.season), *figures]
+    read = _read(question, today, order)
+    replaced: list[Counted | FigureDate] = [*(one for one in read.relative if not one.name), *read.figures]
     return DayWords(
-        named=bool(figures) or any(one.first == one.last for one in relative),
-        literals=tuple(question[one.start : one.end] for one in figures if one.whole),
+        named=bool(read.figures) or any(one.first == one.last for one in read.relative),
+        literals=tuple(question[one.start : one.end] for one in read.figures if one.whole),
         rest=_without(question, replaced),
     )
 
 
-def _without(question: str, phrases: Iterable[Counted | FigureDate]) -> str:
+def _without(question: str, phrases: Iterable[Counted | FigureDate | DayRange]) -> str:
     """Return a query with blanks in the place of phrases."""
     for one in phrases:
         question = f"{question[: one.start]}{' ' * (one.end - one.start)}{question[one.end :]}"
@@ -210,8 +216,8 @@ def _written() -> tuple[tuple[re.Pattern[str], tuple[int, int, int]], ...]:
     )
 
 
-def _absolute(question: str, today: date) -> list[tuple[Span, re.Match[str]]]:
-    found: list[tuple[Span, re.Match[str]]] = []
+def _absolute(question: str, today: date) -> list[tuple[Span, str]]:
+    found: list[tuple[Span, str]] = []
     rest = without_accents(question)
     for pattern, order in _written():
         for match in pattern.finditer(rest):
@@ -220,7 +226,7 @@ def _absolute(question: str, today: date) -> list[tuple[Span, re.Match[str]]]:
             if span and not year and not day and today in span and not _LAST.isdisjoint(match[0].lower().split()):
                 span = _span(str(today.year - 1), month, day, today)
             if span:
-                found.append((span, match))
+                found.append((span, match[0]))
         rest = pattern.sub(" ", rest)
     return found
 
@@ -229,7 +235,7 @@ def _span(year: str | None, month: str | None, day: str | None, today: date) -> 
     if month is None:
         assert year is not None
         return Span(date(int(year), 1, 1), date(int(year), 12, 31))
-    number = int(month) if month.isdigit() else _MONTHS[month.lower()]
+    number = int(month) if month.isdigit() else MONTHS[month.lower()]
     if not 1 <= number <= 12:  # noqa: PLR2004 - months of a year
         return None
     this = int(year) if year else today.year

@@ -110,10 +110,15 @@ def _day_of(month: int, day: int, today: date, *, year: str = "", short: str = "
     if year:
         return _date(int(year), month, day)
     if short:
-        full = today.year - today.year % 100 + int(short)
-        return _date(full if full <= today.year + 1 else full - 100, month, day)
+        return _date(year_of(int(short), today), month, day)
     years = range(today.year, max(0, today.year - _LEAP_YEARS - 1), -1)
     return next((found for one in years if (found := _date(one, month, day)) and found <= today), None)
+
+
+def year_of(short: int, today: date) -> int:
+    """Return the year that its last two figures mean: the next one at most."""
+    full = today.year - today.year % 100 + short
+    return full if full <= today.year + 1 else full - 100
 
 
 def _date(year: int, month: int, day: int) -> date | None:

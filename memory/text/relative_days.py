@@ -6,7 +6,8 @@ English, German, French, Spanish and Italian. Seasons are those of the northern 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from calendar import monthrange
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
 
@@ -14,6 +15,7 @@ from msgspec import Struct
 
 from memory.text import stop_words
 from memory.text.folding import without_accents
+from memory.text.month_names import MONTHS, ONE_MONTH
 
 Meaning = Callable[[re.Match[str], date], tuple[date, date]]
 
@@ -93,14 +95,14 @@ _THIS = frozenset(
 class Counted(Struct, frozen=True):
     """A relative date in a query: its position, and the first and last day that it means.
 
-    ``season`` is the word for one, in lower case and without accents: notes of that time may have it, too.
+    ``name`` is the word for a season or month in it, in lower case and without accents: notes of that time may have it, too.
     """
 
     start: int
     end: int
     first: date
     last: date
-    season: str = ""
+    name: str = ""
 
 
 def counted(question: str, today: date) -> list[Counted]:
@@ -120,8 +122,8 @@ def _counted(question: str, today: date) -> tuple[Counted, ...]:
             if any(match.start() < one.end and one.start < match.end() for one in found):
                 continue
             first, last = meaning(match, today)
-            season = _Either(match)["season"].lower()
-            found.append(Counted(match.start(), match.end(), first, last, season))
+            name = (_Either(match)["season"] or _Either(match)["name"]).lower()
+            found.append(Counted(match.start(), match.end(), first, last, name))
     return tuple(sorted(found, key=lambda one: one.start))
 
 
@@ -177,22 +179,36 @@ def _since(match: re.Match[str], today: date) -> tuple[date, date]:
 
 
 def _before_last(match: re.Match[str], today: date) -> tuple[date, date]:
-    """The day, week, month or year before the last one."""
+    """The day, week, month, season or year before the last one."""
     named = {key.rstrip("23"): value.lower() for key, value in match.groupdict().items() if value}
     if "day" in named:
         day = _back(today, ((today.weekday() - _DAYS[named["day"]]) % 7 or 7) + 7)
         return day, day
     if "season" in named:
-        first, last = _ended_season(today, _SEASONS[named["season"]])
-        return _season_of(max(1, first.year - 1), first.month) if first.year > 1 else (first, last)
-    kind = next(key for key in ("week", "weekend", "month", "year") if key in named)
-    if kind == "week":
+        return _season_before_last(today, _SEASONS[named["season"]])
+    if "name" in named:
+        return _month_of_name_before_last(today, MONTHS[named["name"]])
+    return _period_before_last(named, today)
+
+
+def _season_before_last(today: date, month: int) -> tuple[date, date]:
+    first, last = _ended_season(today, month)
+    return _season_of(max(1, first.year - 1), first.month) if first.year > 1 else (first, last)
+
+
+def _month_of_name_before_last(today: date, month: int) -> tuple[date, date]:
+    year = max(1, today.year - 1 - (month >= today.month))
+    return date(year, month, 1), date(year, month, monthrange(year, month)[1])
+
+
+def _period_before_last(named: Mapping[str, str], today: date) -> tuple[date, date]:
+    if "week" in named:
         monday = _back(today, today.weekday())
         return _back(monday, 14), _back(monday, 8)
-    if kind == "weekend":
+    if "weekend" in named:
         saturday = _back(today, _since_saturday(today) + 7)
         return saturday, saturday + timedelta(days=1)
-    if kind == "month":
+    if "month" in named:
         last = _back(_back(today.replace(day=1), 1).replace(day=1), 1)
         return last.replace(day=1), last
     year = max(1, today.year - 2)
@@ -295,11 +311,12 @@ _SCORSO = r"(?P<which>scors[oa]|passat[oa])"
 def _before_last_phrases() -> Sequence[tuple[str, Meaning]]:
     """These come first: they hold phrases for the last week or year."""
     season, month, year = rf"(?P<season2>{'|'.join(_SEASONS)})", "(?P<month2>mois|mes|mese)", "(?P<year2>annee|ano|anno)"
+    name, name2 = rf"(?P<name>{ONE_MONTH})", rf"(?P<name2>{ONE_MONTH})"
     week, weekend = "(?P<week2>semaine|semana|settimana)", "(?P<weekend2>week-?end|fin de semana|fine settimana|weekend)"
     day = rf"(?P<day2>{'|'.join(_DAYS)})"
-    theirs = f"(?:{week}|{weekend}|{month}|{year}|{season}|{day})"
-    english = f"(?:(?P<week>week)|(?P<weekend>weekend)|(?P<month>month)|(?P<year>year)|{_SEASON}|{_DAY})"
-    german = f"(?:(?P<week>woche)|(?P<weekend>wochenende)|(?P<month>monats?)|(?P<year>jahr)|{_SEASON}|{_DAY})"
+    theirs = f"(?:{week}|{weekend}|{month}|{year}|{season}|{day}|{name2})"
+    english = f"(?:(?P<week>week)|(?P<weekend>weekend)|(?P<month>month)|(?P<year>year)|{_SEASON}|{_DAY}|{name})"
+    german = f"(?:(?P<week>woche)|(?P<weekend>wochenende)|(?P<month>monats?)|(?P<year>jahr)|{_SEASON}|{_DAY}|{name})"
     return (
         (rf"(?:(?:in|on) )?(?:the )?{english} before last", _before_last),
         (rf"(?:(?:in der|im|am|das|die|den|der) )?vorletzte[nmrs]? {german}", _before_last),

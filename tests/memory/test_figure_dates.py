@@ -119,12 +119,81 @@ def test_figures_that_are_no_date_name_none(question: str) -> None:
             for q in ("a few days ago", "vor ein paar Tagen", "hace unos días", "qualche giorno fa")
         ),
         *((q, "2026-11-23", "2026-11-23") for q in ("vorvorgestern", "trasanteayer", "vor etwa drei Tagen")),
+        *(
+            (q, "2025-10-01", "2025-10-31")
+            for q in ("the October before last", "im vorletzten Oktober", "el octubre antepasado")
+        ),
+        *((q, "2025-10-01", "2025-10-31") for q in ("l'avant-dernier octobre", "il penultimo ottobre")),
+        *((q, "2024-11-01", "2024-11-30") for q in ("in the November before last?", "vorletzter November")),
         ("in der letzten Woche", "2026-11-16", "2026-11-22"),
         ("vor zwölf Tagen", "2026-11-14", "2026-11-14"),
     ],
 )
 def test_phrases_for_more_than_the_last_time_are_counted(question: str, first: str, last: str) -> None:
     assert spans(question, today=TODAY) == [Span(date.fromisoformat(first), date.fromisoformat(last))]
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        *(
+            (q, "2026-11-03", "2026-11-07")
+            for q in ("Was war 3.–7.11.?", "vom 3. bis 7.11.", "am 3.-7.11", "3.11. - 7.11.2026")
+        ),
+        *(
+            (q, "2026-11-03", "2026-11-07")
+            for q in ("Nov 3-7", "November 3rd to 7th, 2026", "3–7 November", "Nov. 3 – Nov. 7?")
+        ),
+        *(
+            (q, "2026-11-03", "2026-11-07")
+            for q in ("vom 3. bis zum 7. November", "zwischen dem 3. und 7. November", "3.–7.11.26")
+        ),
+        *(
+            (q, "2026-11-03", "2026-11-07")
+            for q in ("du 3 au 7 novembre", "entre le 3 et le 7 novembre", "dal 3 al 7 novembre")
+        ),
+        *((q, "2026-11-03", "2026-11-07") for q in ("del 3 al 7 de noviembre de 2026", "2026-11-03 to 2026-11-07")),
+        *(
+            (q, "2026-10-30", "2026-11-02")
+            for q in ("October 30 to November 2", "30.10.–2.11.", "between 30 October and 2 November")
+        ),
+        *(
+            (q, "2025-12-30", "2026-01-02")
+            for q in ("30.12.–2.1.", "Dec 30 - Jan 2, 2026", "from 30 December 2025 to 2 January")
+        ),
+        ("Nov 24-30", "2026-11-24", "2026-11-30"),
+        ("Nov 27-30", "2025-11-27", "2025-11-30"),
+        ("28.–29.2.", "2024-02-28", "2024-02-29"),
+    ],
+)
+def test_a_range_of_days_is_read_as_one_time(question: str, first: str, last: str) -> None:
+    assert spans(question, today=TODAY) == [Span(date.fromisoformat(first), date.fromisoformat(last))]
+
+
+@given(DAYS, st.integers(1, 300), DAYS)
+def test_each_range_is_read_back_as_itself(first: date, days: int, today: date) -> None:
+    last = first + timedelta(days=days)
+    for way in (
+        "{0:%d.%m.%Y} - {1:%d.%m.%Y}",
+        "{0} to {1}",
+        "from {0:%d %B %Y} to {1:%d %B %Y}",
+        "{0:%b %d, %Y} – {1:%b %d, %Y}?",
+    ):
+        assert spans(way.format(first, last), today=today) == [Span(first, last)], way.format(first, last)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["version 1.-2.3", "rooms 3-7", "2-3 weeks", "a score of 7-3.", "31.-32.11.", "3.–7.13.", "between 3 and 7 people"],
+)
+def test_other_ranges_name_no_days(question: str) -> None:
+    assert spans(question, today=TODAY) == []
+
+
+@given(st.text(alphabet=st.sampled_from("0123456789-–. may nov to and bis between"), max_size=60), DAYS)
+def test_ranges_go_forward(question: str, today: date) -> None:
+    for span in spans(question, today=today):
+        assert span.first <= span.last
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=200, unique=True), st.integers(1, 60))
@@ -191,6 +260,26 @@ async def test_figures_of_a_day_without_notes_bring_nothing_but_what_tells_of_it
     await memory.sync()
     hits = (await memory.search("Was war am 03.11.2026?", audience=OWNER)).hits
     assert [hit.path for hit in hits] == ["memory/2026-10-20.md"]
+    await memory.close()
+
+
+async def test_a_range_brings_the_notes_of_its_days_and_what_tells_of_it(tmp_path: Path) -> None:
+    memory = large(tmp_path, a_day=20)
+    (tmp_path / "ws/memory/2026-09-18.md").write_text("- We booked the cabin in the Alps, 3.–7.11.\n")
+    await memory.sync()
+    for question in (
+        "Was war 3.–7.11.?",
+        "what happened Nov 3-7?",
+        "what did we do between 3 and 7 November?",
+        "du 3 au 7 novembre",
+    ):
+        days = [hit.path[7:17] for hit in (await memory.search(question, audience=OWNER)).hits]
+        assert days, question
+        assert len([day for day in days if "2026-11-03" <= day <= "2026-11-07"]) == 5, question
+    hits = (await memory.search("Which cabin is booked 3.–7.11.?", audience=OWNER)).hits
+    assert "memory/2026-09-18.md" in [hit.path for hit in hits]
+    strange = "which spaceship launched the orbital telescope with rockets Nov 3-7, 2024?"
+    assert (await memory.search(strange, audience=OWNER)).hits == ()
     await memory.close()
 
 
