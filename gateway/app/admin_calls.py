@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.app.owner_calls import command_calls, owner_calls
 from gateway.app.view_calls import view_calls
-from gateway.budget.usage_report import facts as usage_facts
+from gateway.budget.usage_report import usage_facts
 from gateway.ledger.spending_rows import UsageBy
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def admin_calls(parts: GatewayParts) -> dict[str, Call]:
     """Return the calls that a gateway answers for what it holds itself."""
 
     async def usage(since: str, by: UsageBy = "model") -> dict[str, Any]:
-        return usage_facts(await parts.ledger.spending.usage(since, by), by)
+        return await usage_facts(parts.ledger, since, by)
 
     return {
         **parts.status.calls(),

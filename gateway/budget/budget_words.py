@@ -28,7 +28,7 @@ def budget_line(limit: Limit, call: NewCall, used: float, *, refused: bool, held
     """
     budget = f"the daily budget of {limit.of}" if limit.of else f"today's budget {limit.name}"
     budget = f"{budget} ({amount(limit, limit.tokens, limit.usd)})"
-    most = amount(limit, call.tokens, call.usd)
+    most, mend = amount(limit, call.tokens, call.usd), how_to_raise(limit, call.tokens, call.usd)
     if not refused:
         return (
             f"💸 {used:.0%} of {budget} is used, and the call that is made now may take up to {most}. `/usage` shows details."
@@ -39,12 +39,12 @@ def budget_line(limit: Limit, call: NewCall, used: float, *, refused: bool, held
             "What was due is done when it is next due. `/usage` shows details."
         )
     if limit.by_use and used > _NOTHING:
-        return f"💸 {budget[:1].upper()}{budget[1:]} is used up. It goes on tomorrow. {_mend(limit, call)}"
+        return f"💸 {budget[:1].upper()}{budget[1:]} is used up. {goes_on(limit)}{mend}"
     if used < _NOTHING:
-        return f"💸 {budget[:1].upper()}{budget[1:]} allows no call: one may take up to {most}. {_mend(limit, call)}"
+        return f"💸 {budget[:1].upper()}{budget[1:]} allows no call: one may take up to {most}. {mend}"
     return (
         f"💸 {min(used, 1):.0%} of {budget} is used, and the next call may take up to {most}, which is more than what is left. "
-        f"It goes on tomorrow. {_mend(limit, call)}"
+        f"{goes_on(limit)}{mend}"
     )
 
 
@@ -56,19 +56,31 @@ def amount(limit: Limit, tokens: int | None, usd: float | None) -> str:
     return f"${usd:.2f}" if usd >= _CENT or not usd else f"${usd:.4f}"
 
 
-def _mend(limit: Limit, call: NewCall) -> str:
+def goes_on(limit: Limit) -> str:
+    """Return when there is room again; "" for a sub-agent's limit, as its work is over by then."""
+    return "" if limit.name.startswith("subagent:") else "It goes on tomorrow. "
+
+
+def how_to_raise(limit: Limit, tokens: int, usd: float | None) -> str:
     """Return how the budget is raised to four times such a call, which leaves room for a turn that uses a tool."""
-    kind, _, name = call.source.partition(":")
-    usd = f"{max(4 * (call.usd or 0.0), 2 * (limit.usd or 0.0), _CENT):.2f}"
-    tokens = str(max(4 * call.tokens, 2 * (limit.tokens or 0)))
+    kind, _, name = limit.name.removesuffix(".usd").removesuffix(".tokens").partition(":")
+    in_usd = limit.usd is not None
+    more = (
+        f"{max(4 * (usd or 0.0), 2 * (limit.usd or 0.0), _CENT):.2f}"
+        if in_usd
+        else str(max(4 * tokens, 2 * (limit.tokens or 0)))
+    )
     if "background" in limit.same:
-        value = f"{limit.name} {usd if limit.usd is not None else tokens}"
         return (
             "Until then memory flushes and summaries are written by rule, and what is searched by meaning is searched by word. "
-            f"To raise it: `homebody config set {value}`"
+            f"To raise it: `homebody config set {limit.name} {more}`"
         )
-    if not limit.of or kind not in {"job", "hook"}:
-        return "`/usage` shows details."
-    command, options = ("cron", ("--usd", "--tokens")) if kind == "job" else ("hooks", ("--daily-usd", "--daily-tokens"))
-    value = f"{options[0]} {usd}" if limit.usd is not None else f"{options[1]} {tokens}"
-    return f"To give it more: `homebody {command} change {name} {value}`"
+    commands = {
+        "job": f"homebody cron change {name} {'--usd' if in_usd else '--tokens'} {more}",
+        "hook": f"homebody hooks change {name} {'--daily-usd' if in_usd else '--daily-tokens'} {more}",
+        "heartbeat": f"homebody config set agents.defaults.heartbeat.dailyUsd {more}",
+        "mail": f"homebody config set mail.accounts.{name}.watchDailyUsd {more}",
+    }
+    if kind == "subagent":
+        return f"To give more to those that are started from now on: `homebody config set agents.defaults.subagents.usd {more}`"
+    return f"To give it more: `{commands[kind]}`" if limit.of and kind in commands else "`/usage` shows details."

@@ -17,7 +17,7 @@ from agent.models.middleware.model_middleware import ModelMiddleware
 from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Model, Part, Request
 from gateway.budget.budget_guard import BudgetGuard
-from gateway.budget.budget_words import no_room
+from gateway.budget.budget_words import goes_on, how_to_raise, no_room
 from gateway.ledger.spending_rows import Reserved, Spent
 from memory.embedding.protocol import Embedder
 from memory.errors import EmbeddingFailed
@@ -195,7 +195,8 @@ def _held(model: str, reserved: Reserved) -> AssistantMessage:
     )
     if limit is not None and limit.of:
         told = f"{REFUSED}: the next answer could exceed the daily budget of {limit.of}{used}."
-        hint = "It goes on tomorrow, or when it is given a larger budget."
+        tokens, usd = round(reserved.own * (limit.tokens or 0)), reserved.own * (limit.usd or 0.0)
+        hint = goes_on(limit) + how_to_raise(limit, tokens, usd)
         return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))
     told = f"{USED_UP}: the next answer could exceed {name}{used}."
     hint = f"Send /budget once, then your message again; or raise the budget: homebody config set {name} {more}"

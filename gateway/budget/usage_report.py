@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import asdict
 
 from agent.models.catalog.prices import AS_OF
+from gateway.ledger.protocol import Ledger
 from gateway.ledger.spending_rows import UsageBy, UsageRow
 
 _CAMEL: Final = frozenset({"cache_read", "cache_write"})
@@ -22,11 +23,22 @@ def first_day(now: datetime, zone: ZoneInfo, days: int) -> str:
     return f"{now.astimezone(zone).date() - timedelta(days=days - 1):%Y-%m-%d}"
 
 
-def facts(rows: Sequence[UsageRow], by: UsageBy = "model") -> dict[str, Any]:
+async def usage_facts(ledger: Ledger, since: str, by: UsageBy = "model") -> dict[str, Any]:
+    """The usage from a day on as JSON values; jobs and sub-agents that are there still have their names in ``label``."""
+    rows, labels = await ledger.spending.usage(since, by), dict[str, str]()
+    if by == "source" and any(":" in row.name for row in rows):
+        labels = {f"job:{one.id}": one.name for one in await ledger.jobs.all()}
+        ended = datetime.fromisoformat(since).replace(tzinfo=UTC) - timedelta(days=1)
+        labels |= {f"subagent:{one.id}": one.label for one in await ledger.subagents.all(ended_since=ended)}
+    return facts(rows, by, labels)
+
+
+def facts(rows: Sequence[UsageRow], by: UsageBy = "model", labels: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The rows and their total as JSON values. ``cacheHit``: the share of input tokens read from a prompt cache."""
     listed = [
         {
             **{by if key == "name" else key: value for key, value in asdict(row).items() if key not in _CAMEL},
+            **({"label": label} if (label := (labels or {}).get(row.name)) else {}),
             "cacheRead": row.cache_read,
             "cacheWrite": row.cache_write,
             "cacheHit": _hit(row.input, row.cache_read, row.cache_write),
@@ -53,7 +65,7 @@ def usage_table(found: dict[str, Any], by: UsageBy = "model") -> str:
         sign = _sign(row)
         cost = "?" if row["unpriced"] and not row["cost"] else f"{sign}${row['cost']:.2f}"
         lines.append(
-            f"| {row['day']} | {row['agent']} | {row[by] or OUTSIDE} | {row['calls']} | {sent:,} | {row['output']:,} "
+            f"| {row['day']} | {row['agent']} | {_named(row, by)} | {row['calls']} | {sent:,} | {row['output']:,} "
             f"| {row['cacheHit']:.0%} | {cost} |"
         )
     total = found["total"]
@@ -72,6 +84,11 @@ def usage_table(found: dict[str, Any], by: UsageBy = "model") -> str:
     if unpriced := total["unpriced"]:
         lines.append(f"{unpriced} calls by an earlier version have no cost, because the price of their model was unknown.")
     return "\n".join(lines)
+
+
+def _named(row: dict[str, Any], by: UsageBy) -> str:
+    name = row[by] or OUTSIDE
+    return f"{row['label'].replace('|', '/')} ({name})" if "label" in row else name
 
 
 def _sign(figures: dict[str, Any]) -> str:

@@ -253,8 +253,7 @@ def usage(invocation: Invocation, *, days: int, by: UsageBy, budgets: bool, long
         tell(facts, "\n".join(budget_lines(facts) if budgets else savings_lines(facts)), as_json=as_json)
         return
     from gateway.agents.memory_stores import owner_zone
-    from gateway.budget.usage_report import facts as usage_facts
-    from gateway.budget.usage_report import first_day, usage_table
+    from gateway.budget.usage_report import first_day, usage_facts, usage_table
     from gateway.cli.gateway_calls import call_ledger
 
     settings = invocation.loaded.settings
@@ -262,7 +261,7 @@ def usage(invocation: Invocation, *, days: int, by: UsageBy, budgets: bool, long
 
     def handlers(ledger: Ledger) -> Any:
         async def look(since: str, by: UsageBy) -> dict[str, Any]:
-            return usage_facts(await ledger.spending.usage(since, by), by)
+            return await usage_facts(ledger, since, by)
 
         return {"usage": look}
 

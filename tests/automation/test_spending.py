@@ -5,14 +5,22 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
+from pydantic.alias_generators import to_snake
 
 from agent.messages import AssistantMessage, Text, Usage
 from gateway.base.clock import ManualClock
-from gateway.budget.usage_report import facts, usage_table
+from gateway.budget.budget_words import goes_on, how_to_raise
+from gateway.budget.usage_report import facts, usage_facts, usage_table
+from gateway.ledger.job_rows import NewJob
+from gateway.ledger.rows import Arrival
 from gateway.ledger.spending_rows import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.subagent_rows import NewSubAgent
+from gateway.settings.root import Settings
 from tests.automation.conftest import LOCAL, MAIN, answered, event, job, to
 from tests.properties import examples
 
@@ -59,6 +67,68 @@ async def test_usage_is_counted_by_origin_and_by_source(street: Make) -> None:
         assert [row["origin"] for row in shown["usage"]] == ["owner", "schedule", "webhook"]
         assert "| day | agent | origin | calls |" in usage_table(shown, "origin")
         assert "| main | schedule | 2 |" in usage_table(shown, "origin")
+
+
+async def test_jobs_and_sub_agents_are_told_by_their_names(tmp_path: Path) -> None:
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    new = NewJob(agent="main", name="morning|news", schedule="cron 0 9 * * *", kind="message", text="x")
+    kept = await ledger.jobs.add(new, NOON + timedelta(days=1), "UTC")
+    gone = await ledger.jobs.add(replace(new, name="evening"), NOON + timedelta(days=1), "UTC")
+    looker = NewSubAgent(
+        id="x1", name="t/x1", agent="main", session="agent:main:sub:x1", parent=MAIN, request="t", depth=1, label="looker", payload="{}",
+    )  # fmt: skip
+    task = Arrival(
+        key="k", alias="k", conversation="internal:default:direct:x", session=looker.session, sender="x", payload="{}", received_at=NOON
+    )  # fmt: skip
+    await ledger.subagents.start(looker, task, children=5, of_request=5)
+    for source in (f"job:{kept.id}", f"job:{gone.id}", "subagent:x1", "hook:alarm", ""):
+        call = NewCall(
+            day="2026-03-01", agent="main", session="s", model="m", background=False, tokens=5, usd=0.1, origin="schedule", source=source
+        )  # fmt: skip
+        reserved = await ledger.spending.reserve(call, [])
+        assert reserved.row is not None
+        await ledger.spending.settle_call(reserved.row, Spent(input=5, cost=0.1))
+    await ledger.jobs.remove(gone.id)
+    found = await usage_facts(ledger, "2026-03-01", "source")
+    assert {row["source"]: row.get("label") for row in found["usage"]} == {
+        f"job:{kept.id}": "morning|news", f"job:{gone.id}": None, "subagent:x1": "looker", "hook:alarm": None, "schedule": None,
+    }  # fmt: skip
+    table = usage_table(found, "source")
+    assert f"| main | morning/news (job:{kept.id}) | 1 |" in table
+    assert f"| main | job:{gone.id} | 1 |" in table
+    assert all(line.count("|") == 9 for line in table.splitlines() if line.startswith("|"))
+    await ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("job:abc.usd", "`homebody cron change abc --usd 0.80`"),
+        ("job:abc.tokens", "`homebody cron change abc --tokens 2000`"),
+        ("hook:a.b.usd", "`homebody hooks change a.b --daily-usd 0.80`"),
+        ("heartbeat:main.usd", "`homebody config set agents.defaults.heartbeat.dailyUsd 0.80`"),
+        ("mail:home.usd", "`homebody config set mail.accounts.home.watchDailyUsd 0.80`"),
+        ("subagent:x1", "`homebody config set agents.defaults.subagents.usd 0.80`"),
+    ],
+)
+def test_it_is_said_what_gives_a_source_more(name: str, advice: str) -> None:
+    in_usd = not name.endswith("tokens")
+    limit = Limit(name=name, of="somebody", usd=0.2 if in_usd else None, tokens=None if in_usd else 700)
+    assert advice in how_to_raise(limit, 500, 0.2)
+    assert ("tomorrow" in goes_on(limit)) == (name != "subagent:x1")
+    if "config set" in advice:
+        key, value = advice.strip("`").split()[-2:]
+        account = {"user": "me@example.org", "imap": {"host": "imap.example.org"}, "password": "p"}
+        given = {"mail": {"accounts": {"home": account}}} if key.startswith("mail") else {}
+        path = key.split(".")
+        place: Any = given
+        for part in path[:-1]:
+            place = place.setdefault(part, {})
+        place[path[-1]] = value
+        found: Any = Settings.model_validate(given)
+        for part in path:
+            found = found[part] if isinstance(found, dict) else getattr(found, to_snake(part))
+        assert found == 0.8
 
 
 async def test_a_job_stays_within_its_daily_budget_and_others_go_on(street: Make) -> None:
