@@ -34,8 +34,12 @@ class SharedReads:
 
     def _begin(self, key: Hashable) -> None:
         read, shared = self._next.pop(key)
+        try:
+            running = shared.get_loop().run_in_executor(None, contextvars.copy_context().run, read)
+        except RuntimeError as error:  # the threads are gone: the program ends
+            shared.set_exception(error)
+            return
         self._running.add(key)
-        running = shared.get_loop().run_in_executor(None, contextvars.copy_context().run, read)
         running.add_done_callback(partial(self._ended, key, shared))
 
     def _ended(self, key: Hashable, shared: asyncio.Future[Any], done: asyncio.Future[Any]) -> None:

@@ -6,16 +6,13 @@ import asyncio
 import itertools
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.shared_reads import SharedReads
 from tests.properties import examples
-
-if TYPE_CHECKING:
-    import pytest
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -92,3 +89,18 @@ async def test_an_error_reaches_all_who_asked_and_the_next_one_reads_again(caplo
     fails = False
     assert await reads.get("one", read) == "there"
     assert not caplog.records
+
+
+async def test_nobody_waits_for_a_read_that_cannot_begin_any_more() -> None:
+    reads, may_end = SharedReads(), threading.Event()
+    first = asyncio.ensure_future(reads.get("one", lambda: may_end.wait(10)))
+    await asyncio.sleep(0.05)
+    next_one = asyncio.ensure_future(reads.get("one", lambda: True))
+    ending = asyncio.ensure_future(asyncio.get_running_loop().shutdown_default_executor())
+    await asyncio.sleep(0.05)
+    may_end.set()
+    assert await first
+    await ending
+    for coming in (next_one, reads.get("one", lambda: True)):
+        with pytest.raises(RuntimeError):
+            await asyncio.wait_for(coming, 5)
