@@ -17,8 +17,8 @@ from agent.models.catalog.prices import Price
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.budget.usage_report import first_day
-from gateway.ledger.spending_rows import Limit, NewCall, Reserved, SpendingLedger, Spent, UsageBy, UsageRow
-from gateway.settings.budget_settings import BudgetSettings
+from gateway.ledger.spending_rows import Limit, NewCall, Reserved, Same, SpendingLedger, Spent, UsageBy, UsageRow
+from gateway.settings.budget_settings import BudgetSettings, DailyBudget
 from gateway.telemetry.recorder import Telemetry
 
 log = logging.getLogger(__name__)
@@ -202,7 +202,7 @@ class BudgetGuard:
             own = limit.share(call.tokens, call.usd)
             if (share if refused or not limit.by_use else share - own) < self.settings.warn_at or (held and not call.source):
                 continue
-            whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
+            whose = limit.name if limit.same in {"", "background"} else f"{limit.name} {getattr(call, limit.same)}"
             unseen = refused and bool(call.source or call.background)
             try:
                 due = await self._spending.first_time(call.day, f"{whose} {'held' if held else 'refused'}" if unseen else whose)
@@ -248,13 +248,13 @@ class BudgetGuard:
         return await self._spending.cost_since(first_day(self._clock.now(), self._zone, 1))
 
     def _limits(self, *, background: bool, spender: Spender | None = None) -> list[Limit]:
-        budgets = (
-            [("budgets.background", ("background",), self.settings.background)]
+        budgets: list[tuple[str, Same, DailyBudget]] = (
+            [("budgets.background", "background", self.settings.background)]
             if background
             else [
-                ("budgets.day", (), self.settings.day),
-                ("budgets.agent", ("agent",), self.settings.agent),
-                ("budgets.session", ("session",), self.settings.session),
+                ("budgets.day", "", self.settings.day),
+                ("budgets.agent", "agent", self.settings.agent),
+                ("budgets.session", "session", self.settings.session),
             ]
         )
         limits = []
@@ -273,9 +273,9 @@ def _own_limits(spender: Spender) -> list[Limit]:
     """Return the limits of a source's own daily budget."""
     found = []
     if spender.usd is not None:
-        found.append(Limit(name=f"{spender.source}.usd", of=spender.label, same=("source",), usd=spender.usd))
+        found.append(Limit(name=f"{spender.source}.usd", of=spender.label, same="source", usd=spender.usd))
     if spender.tokens is not None:
-        found.append(Limit(name=f"{spender.source}.tokens", of=spender.label, same=("source",), tokens=spender.tokens))
+        found.append(Limit(name=f"{spender.source}.tokens", of=spender.label, same="source", tokens=spender.tokens))
     return found
 
 
@@ -367,9 +367,8 @@ class Unwritten:
             self._writing = False
 
     def _share(self, call: NewCall, limit: Limit) -> float:
-        same = [
-            one for one in self._calls.values() if all(getattr(one.call, name) == getattr(call, name) for name in limit.same)
-        ]
+        kind = limit.same
+        same = [one for one in self._calls.values() if not kind or getattr(one.call, kind) == getattr(call, kind)]
         tokens = call.tokens + sum(_tokens(one) for one in same if one.call.day == call.day)
         usd = (call.usd or 0.0) + sum(_usd(one) for one in same if one.call.day == call.day)
         return limit.share(tokens, usd)

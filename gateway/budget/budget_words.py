@@ -70,7 +70,7 @@ def how_to_raise(limit: Limit, tokens: int, usd: float | None) -> str:
         if in_usd
         else str(max(4 * tokens, 2 * (limit.tokens or 0)))
     )
-    if "background" in limit.same:
+    if limit.same == "background":
         return (
             "Until then memory flushes and summaries are written by rule, and what is searched by meaning is searched by word. "
             f"To raise it: `homebody config set {limit.name} {more}`"

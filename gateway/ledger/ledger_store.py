@@ -49,7 +49,10 @@ _OUTGOING = (
     "WHERE state IN ('ready', 'sending', 'ambiguous', 'dead')"
 )
 _HELD = "SELECT count(*), max(id), count(*) FILTER (WHERE state = 'held') FROM unasked WHERE state <> 'queued'"
-_COSTS = "SELECT max(id), count(*), sum(cost), sum(settled) FROM spending WHERE day = (SELECT max(day) FROM spending)"
+_COSTS = (
+    "SELECT (SELECT max(id) FROM spending), calls, picodollars, settled FROM spending_total "
+    "WHERE day = (SELECT max(day) FROM spending_total) AND scope = '' AND name = ''"
+)
 
 
 new_id = partial(secrets.token_hex, 10)
@@ -117,7 +120,7 @@ class LedgerStore:
     async def marks(self) -> Marks:
         def work(db: Database) -> Marks:
             found: list[Any] = [db.execute(query).fetchone() for query in (_WAITING, _TURNS, _OUTGOING, _HELD, _COSTS)]
-            return Marks(queues=tuple(tuple(row) for row in found[:-1]), costs=tuple(found[-1]))
+            return Marks(queues=tuple(tuple(row) for row in found[:-1]), costs=tuple(found[-1] or ()))
 
         return await self._connection.run(work, synced=False)
 

@@ -318,7 +318,62 @@ ALTER TABLE spending ADD COLUMN source TEXT;
 CREATE INDEX spending_of_source ON spending (day, source) WHERE source IS NOT NULL;
 """
 
-STEPS: Final = (_FIRST, _SPENDING, _RICH, _ATTEMPTS, _EDITED, _APPROVALS, _HOOKS, _SUBAGENTS, _JOBS, _UNASKED, _ORIGINS)
+
+def _counted_in(call: str) -> str:
+    """Return SQL for the totals that a row of ``spending`` counts in: scope and name, which is NULL for one that it does not count in."""
+    background = f"CASE WHEN {call}.background = 1 THEN '' END"
+    return (
+        f"(SELECT '' AS scope, '' AS name UNION ALL SELECT 'agent', {call}.agent UNION ALL SELECT 'session', {call}.session "
+        f"UNION ALL SELECT 'background', {background} UNION ALL SELECT 'source', {call}.source)"
+    )
+
+
+def _added(call: str, calls: str, settled: str, tokens: str, cost: str) -> str:
+    return f"""
+    INSERT INTO spending_total (day, scope, name, calls, settled, tokens, picodollars)
+    SELECT {call}.day, scope, name, {calls}, {settled}, {tokens}, {cost} FROM {_counted_in(call)} WHERE name IS NOT NULL
+    ON CONFLICT (day, scope, name) DO UPDATE SET calls = calls + excluded.calls, settled = settled + excluded.settled,
+        tokens = tokens + excluded.tokens, picodollars = picodollars + excluded.picodollars;
+"""
+
+
+_OLD_COST, _NEW_COST = (f"round(coalesce({call}.cost, 0.0) * 1e12)" for call in ("OLD", "NEW"))
+_TOTALS = f"""
+CREATE TABLE spending_total (
+    day TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    name TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    settled INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    picodollars REAL NOT NULL,
+    PRIMARY KEY (day, scope, name)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER spending_added AFTER INSERT ON spending BEGIN
+    {_added("NEW", "1", "NEW.settled", "NEW.tokens", _NEW_COST)}
+END;
+CREATE TRIGGER spending_changed AFTER UPDATE OF settled, tokens, cost ON spending BEGIN
+    {_added("NEW", "0", "NEW.settled - OLD.settled", "NEW.tokens - OLD.tokens", f"{_NEW_COST} - {_OLD_COST}")}
+END;
+CREATE TRIGGER spending_deleted AFTER DELETE ON spending BEGIN
+    {_added("OLD", "-1", "-OLD.settled", "-OLD.tokens", f"-{_OLD_COST}")}
+    DELETE FROM spending_total WHERE day = OLD.day AND (scope, name) IN {_counted_in("OLD")} AND calls = 0;
+END;
+INSERT INTO spending_total
+SELECT day, counted.scope, CASE counted.scope WHEN 'agent' THEN agent WHEN 'session' THEN session WHEN 'source' THEN source ELSE '' END,
+    count(*), sum(settled), sum(tokens), sum(round(coalesce(cost, 0.0) * 1e12))
+FROM spending, (SELECT '' AS scope UNION ALL SELECT 'agent' UNION ALL SELECT 'session' UNION ALL SELECT 'background'
+    UNION ALL SELECT 'source') AS counted
+WHERE (counted.scope <> 'background' OR background = 1) AND (counted.scope <> 'source' OR source IS NOT NULL)
+GROUP BY 1, 2, 3;
+"""
+"""The sums of each day's calls: of all, of an agent, a session or a source, and of those in the background. A call's cost is rounded to
+picodollars, so that floats hold them as whole numbers: these sums are exact in any order, and calls can be taken out of them."""
+
+STEPS: Final = (
+    *(_FIRST, _SPENDING, _RICH, _ATTEMPTS, _EDITED, _APPROVALS, _HOOKS, _SUBAGENTS, _JOBS, _UNASKED, _ORIGINS),
+    _TOTALS,
+)
 """Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 
 

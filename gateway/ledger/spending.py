@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gateway.base.errors import StorageFailed
 from gateway.ledger.database import Database
-from gateway.ledger.spending_rows import Limit, NewCall, RecordedCall, Reserved, Spent, SpentOn, UsageBy, UsageRow
+from gateway.ledger.spending_rows import Limit, NewCall, RecordedCall, Reserved, Same, Spent, SpentOn, UsageBy, UsageRow
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import NUMBERS, clean, instant, listed, stamp
 
@@ -57,11 +57,9 @@ class SpendingPart:
 
         def work(db: Database) -> Reserved:
             all_limits = [*limits, *(_of_subagents(db, call.session) if ":sub:" in call.session else ())]
-            kinds = {
-                (limit.same, limit.within): limit for limit in all_limits
-            }  # a budget of tokens and one of USD are read at once
-            used = {kind: _used(db, call, limit) for kind, limit in kinds.items()}
-            shares = {limit.name: limit.share(*used[limit.same, limit.within]) for limit in all_limits}
+            counted = {limit.name: _counted(db, call, limit) for limit in all_limits}
+            used = _used(db, call, set(counted.values()))
+            shares = {limit.name: limit.share(*used[counted[limit.name]]) for limit in all_limits}
             own = {limit.name: limit.share(call.tokens, call.usd) for limit in all_limits}
             if broken := [one for one in all_limits if one.is_broken(shares[one.name], own[one.name], force=force)]:
                 under_way = _UnderWay(list(self._under_way), since)
@@ -70,7 +68,7 @@ class SpendingPart:
                         row=None,
                         broken=limit,
                         shares=shares,
-                        held=limit.share(*_used(db, call, limit, of=under_way)) - own[limit.name],
+                        held=limit.share(*under_way.used(db, call, counted[limit.name])) - own[limit.name],
                         own=own[limit.name],
                         as_of=as_of,
                     )
@@ -286,24 +284,67 @@ def _top(db: Database, session: str) -> str:
     return str(found[0][3]) if found else session
 
 
+_Total = tuple[Same, str]
+"""Which calls of a day count for a limit: a scope and a name, as in ``spending_total``; those of a session with all that came of it."""
+_PICODOLLARS: Final = 1e12
+_ONE_TOTAL: Final = "tokens, picodollars FROM spending_total WHERE day = ? AND scope = ? AND name = ?"
+_OF_TREE: Final = "(SELECT {column} FROM spending_total WHERE day = ? AND scope = 'session' AND name = tree.session)"
+_TREE_TOTAL: Final = (
+    f"coalesce(sum({_OF_TREE.format(column='tokens')}), 0), coalesce(sum({_OF_TREE.format(column='picodollars')}), 0.0) "
+    f"FROM ({_TREE}) AS tree"
+)
+"""Each session is looked up by itself, whatever the planner takes the size of the table for."""
+_COLUMNS: Final[dict[Same, str]] = {
+    "": "",
+    "agent": " AND agent = ?",
+    "source": " AND source = ?",
+    "background": " AND background = 1",
+    "session": f" AND (session = ? OR session IN ({_TREE}))",
+}
+
+
+def _counted(db: Database, call: NewCall, limit: Limit) -> _Total:
+    if limit.within:
+        return "session", clean(limit.within)
+    names = {"agent": call.agent, "source": call.source, "session": _top(db, call.session) if limit.same == "session" else ""}
+    return limit.same, clean(names.get(limit.same, ""))
+
+
+def _used(db: Database, call: NewCall, totals: Collection[_Total]) -> dict[_Total, tuple[int, float]]:
+    """Return the tokens and USD of each total if this call uses its most. However many calls the day has, it takes the same time."""
+    found = {total: (call.tokens, _whole(call.usd)) for total in totals}
+    numbered, parts, values = list(totals), list[str](), list[str]()
+    for number, (scope, name) in enumerate(numbered):
+        parts.append(f"SELECT {number} AS number, {_ONE_TOTAL}")
+        values += (call.day, scope, name)
+        if scope == "session":
+            parts.append(f"SELECT {number} AS number, {_TREE_TOTAL}")
+            values += (call.day, call.day, name)
+    for number, tokens, picodollars in db.execute(" UNION ALL ".join(parts), values) if parts else ():
+        before = found[numbered[number]]
+        found[numbered[number]] = before[0] + tokens, before[1] + picodollars
+    return {total: (tokens, picodollars / _PICODOLLARS) for total, (tokens, picodollars) in found.items()}
+
+
+def _whole(usd: float | None) -> float:
+    return float(round((usd or 0.0) * _PICODOLLARS))
+
+
 class _UnderWay(Struct, frozen=True):
     """Which rows are calls under way: these, if they are not settled, and all others that are not and were begun ``since`` then."""
 
     rows: list[int]
     since: int | None
 
-
-def _used(db: Database, call: NewCall, limit: Limit, *, of: _UnderWay | None = None) -> tuple[int, float]:
-    """Return the tokens and USD that count for a limit if this call uses its most. With ``of``, only calls under way count."""
-    within = limit.within or (_top(db, call.session) if "session" in limit.same else "")
-    same = "".join(f" AND {column} = ?" for column in limit.same if column != "session")
-    values = (call.day, *(getattr(call, column) for column in limit.same if column != "session"))
-    if within:
-        same += f" AND (session = ? OR session IN ({_TREE}))"
-        values = (*values, clean(within), clean(within))
-    if of is not None:
-        same += f" AND settled = 0 AND (id IN {NUMBERS}{'' if of.since is None else ' OR at >= ?'})"
-        values = (*values, listed(of.rows), *(() if of.since is None else (of.since,)))
-    query = f"SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0.0) FROM spending WHERE day = ?{same}"
-    found: Any = db.execute(query, values).fetchone()
-    return found[0] + call.tokens, found[1] + (call.usd or 0.0)
+    def used(self, db: Database, call: NewCall, total: _Total) -> tuple[int, float]:
+        """Return what ``_used`` does, with calls under way alone. The rows of the others are not read."""
+        scope, name = total
+        which = f"id IN {NUMBERS}{'' if self.since is None else ' OR at >= ?'}"
+        query = (
+            f"WITH under_way AS MATERIALIZED (SELECT * FROM spending WHERE settled = 0 AND ({which})) "
+            "SELECT coalesce(sum(tokens), 0), coalesce(sum(round(coalesce(cost, 0.0) * 1e12)), 0.0) FROM under_way "
+            f"WHERE day = ?{_COLUMNS[scope]}"
+        )
+        values = (listed(self.rows), *(() if self.since is None else (self.since,)), call.day)
+        found: Any = db.execute(query, (*values, *[name] * _COLUMNS[scope].count("?"))).fetchone()
+        return found[0] + call.tokens, (found[1] + _whole(call.usd)) / _PICODOLLARS

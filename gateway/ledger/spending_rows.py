@@ -78,11 +78,14 @@ class NewCall(Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
+_DIGITS: Final = 9
 _ROUNDING: Final = 1e-9
+Same = Literal["", "agent", "session", "source", "background"]
+"""Which calls of a day are counted together; ``""``: all."""
 
 
 class Limit(Struct, frozen=True, kw_only=True):
-    """A limit on one day's calls: those of the same agent, session or source (``same`` names the columns), in the background, or all.
+    """A limit on one day's calls: those of the ``same`` agent, session or source, those in the background, or all.
 
     Calls of a session are counted with those of all sub-agents that came of it. With ``within``, a session's key, only those count.
     ``of`` says in words whose it is, for one that belongs to a job, webhook or sub-agent; such a one cannot be forced. ``by_use``: it
@@ -91,7 +94,7 @@ class Limit(Struct, frozen=True, kw_only=True):
 
     name: str
     of: str = ""
-    same: tuple[str, ...] = ()
+    same: Same = ""
     within: str = ""
     tokens: int | None = None
     usd: float | None = None
@@ -130,7 +133,9 @@ class Reserved(Struct, frozen=True, kw_only=True):
     def only_held(self) -> bool:
         """Whether it is refused only because of calls under way: without them there would be room."""
         limit = self.broken
-        return limit is not None and self.held > 0 and not limit.is_broken(self.shares[limit.name] - self.held, self.own)
+        if limit is None or self.held <= 0:
+            return False
+        return not limit.is_broken(round(self.shares[limit.name] - self.held, _DIGITS), self.own)
 
 
 class Spent(Struct, frozen=True, kw_only=True):

@@ -212,7 +212,7 @@ async def test_no_source_is_ever_overdrawn(
         call = NewCall(
             day="d", agent="m", session="s", model="m", background=False, tokens=most, usd=None, source=f"job:{source}"
         )
-        limit = Limit(name=f"{source}.tokens", of=source, same=("source",), tokens=limits[source])
+        limit = Limit(name=f"{source}.tokens", of=source, same="source", tokens=limits[source])
         reserved = await ledger.spending.reserve(call, [Limit(name="day", tokens=0), limit] if force else [limit], force=force)
         assert (reserved.row is not None) == (spent[source] + most <= limits[source])
         if reserved.row is not None:

@@ -51,10 +51,10 @@ def arrival(number: int, payload: str = '{"text": "words"}') -> Arrival:
 
 async def test_what_calls_cost_is_counted_and_limited_by_all_that_they_have_in_common(ledger: Ledger) -> None:
     limits = [
-        Limit(name="agent", same=("agent",), usd=1.0),
-        Limit(name="background", same=("agent", "background"), tokens=1000),
-        Limit(name="session", same=("session",), usd=1.0),
-        Limit(name="source", of="the job", same=("source",), usd=1.0),
+        Limit(name="agent", same="agent", usd=1.0),
+        Limit(name="background", same="background", tokens=1000),
+        Limit(name="session", same="session", usd=1.0),
+        Limit(name="source", of="the job", same="source", usd=1.0),
         Limit(name="within", within="s", usd=1.0),
     ]
     call = NewCall(

@@ -322,6 +322,26 @@ async def test_a_ledger_that_takes_nothing_opens_no_budget_and_gets_what_it_miss
     await whole.close()
 
 
+async def test_what_is_counted_in_memory_counts_for_the_budgets_that_it_belongs_to(tmp_path: Path) -> None:
+    whole = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    ledger: Any = Sick(whole.spending)
+    ledger.sick = True
+    limits = {
+        name: {"tokens": tokens, "usd": None} for name, tokens in (("session", 1000), ("agent", 2000), ("background", 1000))
+    }
+    budget = BudgetCase(ledger, ESTIMATE, day={"tokens": None, "usd": None}, **limits)
+
+    async def refused(session: str, *, background: bool = False) -> str:
+        guard = budget.budget_guard
+        reserved = await guard.reserve(session, "m", tokens=900, usd=None, background=background, waits=False)
+        return reserved.broken.name if reserved.broken else ""
+
+    assert [await refused(session) for session in "aabc"] == ["", "budgets.session.tokens", "", "budgets.agent.tokens"]
+    asked = [await refused("a", background=True) for _ in range(3)]
+    assert asked == ["", "", "budgets.background.tokens"], "the last one may go beyond it"
+    await whole.close()
+
+
 async def test_a_clock_set_to_and_fro_does_not_open_one_budget_after_the_other(tmp_path: Path) -> None:
     class Jumping(ManualClock):
         days = 0

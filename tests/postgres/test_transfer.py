@@ -10,6 +10,7 @@ import pytest
 from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
 from gateway.ledger.sqlite import SqliteLedger
+from tests.ledger.test_spending_totals import totals_of
 from tests.postgres.test_lost_connections import NOON, arrival, live
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
 
     db = apsw.Connection(str(path))
     found = {table: list(db.execute(f"SELECT * FROM {table} ORDER BY {order}")) for table, order in ORDER.items()}  # noqa: S608
+    found["spending_total"] = list(db.execute("SELECT * FROM spending_total"))
+    assert totals_of(db)
     found["meta"] = [row for row in found["meta"] if row[0] not in {"log", "syncs"}]
     db.close()
     return found

@@ -126,7 +126,7 @@ async def test_money_of_one_counts_what_is_below_it_and_of_a_session_what_came_o
 
         async def spend(session: str, usd: float) -> str:
             call = NewCall(day=day, agent="main", session=session, model="m", background=False, tokens=1, usd=usd)
-            limits = [Limit(name="budgets.session.usd", same=("session",), usd=3.0)]
+            limits = [Limit(name="budgets.session.usd", same="session", usd=3.0)]
             reserved = await house.ledger.spending.reserve(call, limits)
             if reserved.row is not None:
                 await house.ledger.spending.settle_call(reserved.row, Spent(cost=usd))
