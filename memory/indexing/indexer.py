@@ -11,6 +11,7 @@ from functools import partial
 from msgspec import Struct, field
 
 from memory.errors import MemoryUnreadable
+from memory.indexing.transcript_cutter import TranscriptCutter
 from memory.notes.note_reader import read_note
 from memory.notes.sources import NoteSources, SourceFile, Stamp
 from memory.notes.transcript_source import TranscriptSource
@@ -69,6 +70,7 @@ class Indexer:
         self._sources = sources
         self._template = template
         self._transcripts = transcripts
+        self._cutter = TranscriptCutter(transcripts) if transcripts is not None else None
         self._thread = thread
         self._clock = clock
         self._changed = changed
@@ -141,11 +143,15 @@ class Indexer:
         known = await self._thread.run(lambda: index.filed(generation, "sessions"), urgent=False)
         found, due = await asyncio.to_thread(self._due_sessions, known)
         for path in due:
-            chunks, filed = await asyncio.to_thread(self._cut_session, path, generation)
-            if filed.trouble:
-                synced.troubles[path] = filed.trouble
+            assert self._cutter is not None
+            try:
+                change = await asyncio.to_thread(
+                    self._cutter.cut, path, generation, known[path].stamp if path in known else None
+                )
+            except OSError as error:
+                synced.troubles[path] = f"{path} cannot be read: {error.strerror}"
                 continue
-            put = partial(index.store, generation, [FileChange(path, filed, chunks, "sessions")])
+            put = partial(index.store, generation, [change])
             synced.chunks += await self._thread.run(put, urgent=False)
             synced.changed += 1
         gone = sorted(known.keys() - found)
@@ -164,15 +170,6 @@ class Indexer:
         stamps = {path: one.stamp for path, one in known.items()}
         due = [one.path for one in found if self._transcripts.is_due(stamps.get(one.path), one, now=now)]
         return {one.path for one in found}, due
-
-    def _cut_session(self, path: str, generation: Generation) -> tuple[list[Chunk], IndexedFile]:
-        assert self._transcripts is not None
-        try:
-            lines, stamp = self._transcripts.read(path)
-        except OSError as error:
-            return [], IndexedFile(None, _NO_STAMP, settled=False, trouble=f"{path} cannot be read: {error.strerror}")
-        chunks = chunk(lines, tokens=generation.tokens, overlap=generation.overlap)
-        return chunks, IndexedFile(b"", stamp, settled=True, trouble="")
 
     def _cut(self, path: str, generation: Generation, known: IndexedFile | None) -> _Cut:
         try:

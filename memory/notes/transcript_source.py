@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from memory.notes.sources import SourceFile, Stamp, is_unicode, open_beneath, stamp_of
 from memory.settings import SessionSyncSettings
@@ -98,6 +99,50 @@ class TranscriptFiles:
             return stamp_of(os.fstat(fd))
 
 
+class Place(NamedTuple):
+    """Where a chunk of a transcript begins, the last one when it was read with ``stamp``.
+
+    ``start`` is the byte of its first line, behind ``before`` derived lines; the first ``repeated`` of its lines end the chunk before.
+    The ``length`` bytes from ``start`` to the end of the first line that is new in the chunk have this checksum: that line decided
+    where the chunk begins, and each is like no other, as it has an id and a time.
+    """
+
+    stamp: Stamp
+    start: int
+    before: int
+    repeated: int
+    length: int
+    checksum: int
+
+
+class Excerpt:
+    """The derived lines of the bytes ``data`` of a transcript, which begin at the byte ``start``.
+
+    ``goes_on``: what is read later can begin at a ``place`` of it. That is not so where it was too long to be read as a whole, or
+    where its last line is being written.
+    """
+
+    def __init__(self, data: bytes, start: int, stamp: Stamp, *, whole: bool = True) -> None:
+        self.stamp = stamp
+        self.lines: list[str] = []
+        self._data, self._start = data, start
+        self._spans: list[tuple[int, int]] = []
+        begin = 0
+        for raw in data.split(b"\n"):
+            end = begin + len(raw) + 1
+            if line := _line(raw):
+                self.lines.append(line)
+                self._spans.append((begin, end))
+            begin = end
+        self.goes_on = whole and bool(self._spans) and self._spans[-1][1] <= len(data)
+
+    def place(self, line: int, repeated: int, before: int) -> Place:
+        """Return the place of a line of these, which come behind ``before`` others."""
+        begin, end = self._spans[line][0], self._spans[line + repeated][1]
+        guarded = self._data[begin:end]
+        return Place(self.stamp, self._start + begin, before + line, repeated, len(guarded), zlib.crc32(guarded))
+
+
 class TranscriptSource:
     """The transcripts of one agent whose session key and readers (empty where it does not say) are accepted by ``mine``.
 
@@ -125,17 +170,33 @@ class TranscriptSource:
         enough = grown >= self._settings.delta_bytes or now.timestamp() - found.stamp.mtime_ns / 1e9 >= QUIET_SECONDS
         return grown > 0 and (enough or self._new_lines(found, known.size) >= self._settings.delta_messages)
 
-    def read(self, path: str) -> tuple[list[str], Stamp]:
-        """Return the derived lines of a transcript, and the stamp of the file.
+    def read(self, path: str) -> Excerpt:
+        """Return the derived lines of a transcript.
 
         Raises:
             OSError: it cannot be read.
         """
         name = path.removeprefix(PREFIX)
         stamp = self._transcripts.stamp(name)
-        data = self._transcripts.read(name, max(0, stamp.size - LARGEST), LARGEST)
-        rows = (_line(raw) for raw in data.split(b"\n"))
-        return [row for row in rows if row], stamp
+        start = max(0, stamp.size - LARGEST)
+        return Excerpt(self._transcripts.read(name, start, stamp.size - start), start, stamp, whole=start == 0)
+
+    def read_on(self, path: str, place: Place) -> Excerpt | None:
+        """Return the derived lines from a place on; None where it is not sure that what is before it is still the same.
+
+        Transcripts are only ever added to, replaced by others, or lose an end that was not written whole.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        name = path.removeprefix(PREFIX)
+        stamp = self._transcripts.stamp(name)
+        if stamp.inode != place.stamp.inode or not place.stamp.size <= stamp.size <= LARGEST:
+            return None
+        data = self._transcripts.read(name, place.start, stamp.size - place.start)
+        if len(data) < place.length or zlib.crc32(data[: place.length]) != place.checksum:
+            return None
+        return Excerpt(data, place.start, stamp)
 
     def _is_accepted(self, name: str) -> bool:
         """Return whether ``mine`` accepts the session key and the readers in the first line; False if there are none."""

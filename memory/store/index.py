@@ -35,12 +35,16 @@ class Features(Struct, frozen=True):
 
 
 class FileChange(Struct, frozen=True):
-    """A file to be stored: its chunks, None if they are stored already and only its entry changes. ``filed`` None: it is gone."""
+    """A file to be stored: its chunks, None if they are stored already and only its entry changes. ``filed`` None: it is gone.
+
+    ``since``: the chunks are those that begin at this line or behind it; what is stored of the file before it stays as it is.
+    """
 
     path: str
     filed: IndexedFile | None
     chunks: Sequence[Chunk] | None
     source: Source = "memory"
+    since: int = 1
 
 
 class IndexCounts(Struct, frozen=True, kw_only=True):

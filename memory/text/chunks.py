@@ -60,12 +60,24 @@ def chunk(lines: Sequence[str], *, tokens: int, overlap: int, template: frozense
     return chunks
 
 
-def _pieces(lines: Sequence[str], tokens: int, overlap: int) -> Iterator[tuple[int, int, int, str]]:
+def chunks_of_talk(lines: Sequence[str], *, tokens: int, overlap: int, before: int = 0, repeated: int = 0) -> list[Chunk]:
+    """Return what ``chunk`` does, for lines that all have content and none of which is a heading or a fence.
+
+    They may come behind ``before`` others: from the first line of one of the chunks on, of whose lines the first ``repeated``
+    end the chunk before it.
+    """
+    return [
+        Chunk(before + first + 1, before + last + 1, text, "", part)
+        for first, last, part, text in _pieces(lines, tokens, overlap, repeated)
+    ]
+
+
+def _pieces(lines: Sequence[str], tokens: int, overlap: int, repeated: int = 0) -> Iterator[tuple[int, int, int, str]]:
     """Yield (first, last, part, text), 0-based."""
     weights = [estimate(line) + _NEWLINE for line in lines]
-    first, size = 0, 0.0
-    fresh = 0  # the first line of this chunk that was in none before
-    for index, weight in enumerate(weights):
+    first, size = 0, sum(weights[:repeated])
+    fresh = repeated  # the first line of this chunk that was in none before
+    for index, weight in enumerate(weights[repeated:], repeated):
         if weight > tokens:
             if fresh < index:
                 yield first, index - 1, 0, "\n".join(lines[first:index])

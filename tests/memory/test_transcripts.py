@@ -14,7 +14,7 @@ from gateway.agents.memory_stores import is_searched
 from gateway.base.clock import ManualClock, SystemClock
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryUnreadable
-from memory.settings import ExperimentalSettings, MemorySettings, SessionSyncSettings, SyncSettings
+from memory.settings import ChunkingSettings, ExperimentalSettings, MemorySettings, SessionSyncSettings, SyncSettings
 from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
@@ -169,3 +169,28 @@ async def test_a_transcript_is_read_again_after_it_grew_by_enough(tmp_path: Path
     await memory.sync()
     assert (await memory.search("tram", audience=OWNER)).hits
     await memory.close()
+
+
+async def test_an_index_that_followed_a_conversation_holds_what_one_that_is_made_of_the_whole_does(tmp_path: Path) -> None:
+    on_each_line = SyncSettings(sessions=SessionSyncSettings(delta_messages=1))
+    settings = MemorySettings(
+        sources=("memory", "sessions"), sync=on_each_line, chunking=ChunkingSettings(tokens=40, overlap=12)
+    )
+    memory = opened(tmp_path, settings)
+    for n in range(30):
+        await say(tmp_path / "sessions", f"ferry{n} leaves at {n}" + f", and so on{n}" * (n % 7) * (n % 5))
+        await memory.sync()
+    (tmp_path / "again").mkdir()
+    (tmp_path / "again/sessions").symlink_to(tmp_path / "sessions")
+    whole = opened(tmp_path / "again", settings)
+    await whole.sync()
+    assert (await memory.status()).chunks == (await whole.status()).chunks > 20
+    for n in range(30):
+        query = f"when does ferry{n} leave"
+        found, again = [(await one.search(query, audience=OWNER)).hits for one in (memory, whole)]
+        assert found
+        assert [(hit.start_line, hit.end_line, hit.snippet) for hit in found] == [
+            (hit.start_line, hit.end_line, hit.snippet) for hit in again
+        ]
+    await memory.close()
+    await whole.close()

@@ -30,7 +30,8 @@ ON CONFLICT (generation, path) DO UPDATE SET (source, hash, size, mtime_ns, ctim
        excluded.settled, excluded.trouble)
 """
 _HELD: Final = (
-    "SELECT hash, id, start_line, end_line, part FROM chunk WHERE path = %s AND id BETWEEN %s AND %s ORDER BY id DESC"
+    "SELECT hash, id, start_line, end_line, part FROM chunk WHERE path = %s AND id BETWEEN %s AND %s AND start_line >= %s "
+    "ORDER BY id DESC"
 )
 _MOVE: Final = "UPDATE chunk SET start_line = %s, end_line = %s, part = %s WHERE id = %s"
 _ADD: Final = "INSERT INTO chunk VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
@@ -199,7 +200,7 @@ class GenerationRows:
     def _put(self, connection: Connection, generation: Generation, file: FileChange) -> int:
         bounds = generation.first_id, generation.last_id
         day = day_of(file.path)
-        found = changes(connection.execute(_HELD, (file.path, *bounds)), file.chunks or (), day)
+        found = changes(connection.execute(_HELD, (file.path, *bounds, file.since)), file.chunks or (), day)
         self._drop(connection, generation, found.gone)
         if found.moved:
             connection.cursor().executemany(_MOVE, [(*place, id_) for id_, *place in found.moved])

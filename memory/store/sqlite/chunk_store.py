@@ -107,17 +107,25 @@ class ChunkStore:
         return int(self._db.one("PRAGMA data_version"))
 
     def put(
-        self, generation: Generation, path: str, filed: IndexedFile, chunks: Sequence[Chunk], source: Source = "memory"
+        self,
+        generation: Generation,
+        path: str,
+        filed: IndexedFile,
+        chunks: Sequence[Chunk],
+        source: Source = "memory",
+        *,
+        since: int = 1,
     ) -> int:
-        """Index a file, or index it again. Unchanged chunks keep their vectors. Returns the number of new chunks."""
+        """Index a file from a line on, or index it again. Unchanged chunks keep their vectors. Returns the number of new chunks."""
         audience = audience_of(path, source)
         with self._db.writing():
             self._file(generation, path, filed, source, audience)
             sql = (
-                "SELECT hash, id, start_line, end_line, part FROM chunks WHERE path = ? AND id BETWEEN ? AND ? ORDER BY id DESC"
+                "SELECT hash, id, start_line, end_line, part FROM chunks WHERE path = ? AND id BETWEEN ? AND ? "
+                "AND start_line >= ? ORDER BY id DESC"
             )
             day = day_of(path)
-            found = changes(self._db.rows(sql, (path, generation.first_id, generation.last_id)), chunks, day)
+            found = changes(self._db.rows(sql, (path, generation.first_id, generation.last_id, since)), chunks, day)
             self._drop(found.gone)
             if found.moved:
                 self._db.connection.executemany(

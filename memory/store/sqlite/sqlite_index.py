@@ -87,7 +87,7 @@ class SqliteIndex(EmbeddedChunks):
                 elif one.chunks is None:
                     self.notes.note(generation, one.path, one.filed, one.source)
                 else:
-                    new += self.notes.put(generation, one.path, one.filed, one.chunks, one.source)
+                    new += self.notes.put(generation, one.path, one.filed, one.chunks, one.source, since=one.since)
         return new
 
     def plan(self, embedder: Identity | None) -> list[Generation]:
