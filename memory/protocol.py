@@ -59,7 +59,7 @@ class Hit(Struct, frozen=True, kw_only=True):
 class SearchAnswer(Struct, frozen=True, kw_only=True):
     """Answer to a search. ``note`` is a remark for the reader, or None (results are stale, keyword only, nothing relevant).
 
-    ``nearest``: where nothing is relevant by the words of the query, lines that are far nearer it in meaning than all others. They may
+    ``nearest``: where nothing is relevant by the words of the query, lines that are nearly as near it in meaning as answers are. They may
     answer it in other words or in another language, or be about something else: whoever reads them has to judge.
     """
 

@@ -48,9 +48,10 @@ _ALIKE_BELOW = 0.3
 """Keyword coverage below which unknown words are searched in other forms; more would find something for every question."""
 _MOST_NEAREST, _NEAREST_TOKENS = 3, 240
 """Passages and tokens at most of what is told of a question that nothing is relevant to."""
-_STANDS_OUT, _FEWEST_OTHERS, _OF_FEW = 2.0, 8, 2
-"""By how many standard deviations of the other cosines a passage has to be nearer than the next one, how many others there must be for
-that, and how many passages are told of where there are fewer."""
+_HALF_WAY = 0.5
+"""How much of the way from the cosines of other passages to those of answers one has to be nearer, for the nearest to be told of."""
+_FEWEST_OTHERS, _OF_FEW = 8, 2
+"""How many other passages there must be to judge that, and how many are told of where there are fewer."""
 _ANSWERED = 0.6
 """Keyword coverage from which a query counts as answered, so that its best cosine is learned as that of an answer."""
 
@@ -81,7 +82,7 @@ class Query(Struct, frozen=True, kw_only=True):
 class Retrieval(Struct, kw_only=True):
     """Results of a query, and all candidates by rank. ``floored`` means that nothing reached the ``floor`` of relevance.
 
-    ``nearest`` are then lines of passages that are far nearer the query in meaning than all others.
+    ``nearest`` are then lines of passages that are nearly as near the query in meaning as answers are, and nearer than others.
     """
 
     hits: tuple[Hit, ...]
@@ -169,7 +170,7 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
         ranked = spread_over_days(ranked, question.days, question.most)
     floor = floor_of(fused.floor, found.total)
     if _is_nothing(index, found, floor, question):
-        nearest = _nearest(ranked, matches, settings)
+        nearest = _nearest(index, ranked, matches, settings)
         return Retrieval(
             hits=(), nearest=nearest, ranked=ranked, floored=True, floor=floor, coverage=found.coverage, scan=found.scan
         )
@@ -186,22 +187,29 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
     return Retrieval(hits=hits, ranked=ranked, passages=passages, floor=floor, coverage=found.coverage, scan=found.scan)
 
 
-def _nearest(ranked: Sequence[Candidate], matches: LineMatches, settings: QuerySettings) -> tuple[Hit, ...]:
-    """Return lines of the candidates whose cosines stand out from those of all others; without vectors there are none.
+def _nearest(index: Index, ranked: Sequence[Candidate], matches: LineMatches, settings: QuerySettings) -> tuple[Hit, ...]:
+    """Return lines of the nearest candidates, if one is more like an answer than like the other candidates; without vectors there are none.
 
-    A passage that says the same in other words or in another language is far nearer than the next one; what is nearest to a question
-    that nothing answers is one of many as near. Of few passages it cannot be told: of those the nearest are returned.
+    What is nearest to a question that nothing answers is one of many as near, and farther than answers are, whose median was learned. How
+    near answers are, and how near all else is, differs by model and by language of the question: so it is the way between them that counts.
+    Of few passages that cannot be told: of those the nearest are returned.
     """
-    by_cosine = sorted((c for c in ranked if c.vector is not None), key=lambda c: c.vector or 0.0, reverse=True)
-    cosines = [c.vector or 0.0 for c in by_cosine]
-    rest = cosines[_MOST_NEAREST:]
-    if len(rest) >= _FEWEST_OTHERS:
-        gap, out = max((cosines[n - 1] - cosines[n], n) for n in range(1, _MOST_NEAREST + 1))
-        out = out if gap >= _STANDS_OUT * statistics.pstdev(rest) > 0.0 else 0
+    by_meaning = sorted((c for c in ranked if c.vector is not None), key=_nearness, reverse=True)
+    if len(by_meaning) < _MOST_NEAREST + _FEWEST_OTHERS:
+        out = min(len(by_meaning), _OF_FEW)
     else:
-        out = min(len(cosines), _OF_FEW)
-    lines = best_lines(by_cosine[:out], matches, most=out, tokens=min(settings.max_tokens, _NEAREST_TOKENS)) if out else []
+        answers = index.answers.median(index.live.embedder)
+        others = statistics.fmean(sorted((c.vector or 0.0 for c in by_meaning), reverse=True)[_MOST_NEAREST:])
+        near = answers is not None and _nearness(by_meaning[0]) - others >= _HALF_WAY * (answers - others)
+        out = _MOST_NEAREST if near else 0
+    lines = best_lines(by_meaning[:out], matches, most=out, tokens=min(settings.max_tokens, _NEAREST_TOKENS)) if out else []
     return tuple(_hit(one, settings.snippet_chars) for one in lines)
+
+
+def _nearness(candidate: Candidate) -> float:
+    """Return the mean of the cosines of a passage and of its nearest line."""
+    whole = candidate.vector or 0.0
+    return (whole + (candidate.lines.line if candidate.lines is not None else whole)) / 2
 
 
 def _asks_for_a_time(question: Query, found: Lookup) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -120,6 +121,10 @@ class AnswerCosines:
         if median <= low:
             return 1.0 if cosine >= low else _LOWEST
         return max(_LOWEST, min(_HIGHEST, (cosine - low) / (median - low)))
+
+    def median(self, embedder: object) -> float | None:
+        """Return the median of the cosines that answers have; None until 20 are known."""
+        return statistics.median_high(self._seen) if self.count(embedder) >= ENOUGH else None
 
     def count(self, embedder: object) -> int:
         """Return how many cosines are known of a model."""

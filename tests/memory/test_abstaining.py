@@ -132,6 +132,33 @@ async def test_what_stands_out_in_meaning_alone_is_told_as_nearest(tmp_path: Pat
         await memory.close()
 
 
+async def test_what_is_as_near_as_answers_are_is_told_also_where_several_notes_are(tmp_path: Path) -> None:
+    memory = opened(tmp_path, 40, Translating())
+    for number in range(8):
+        (tmp_path / f"ws/memory/cottage-{number}.md").write_text("The wifi password of the cottage\n")
+    await memory.sync()
+    answer = await memory.search("Internetcode Ferienhaus", audience=OWNER)
+    assert answer.hits == ()
+    assert answer.nearest
+    assert all(hit.path.startswith("memory/cottage") for hit in answer.nearest)
+    await memory.close()
+
+
+async def test_what_is_little_nearer_than_others_and_farther_than_answers_is_not_told(tmp_path: Path) -> None:
+    memory = opened(tmp_path, 80, BagOfWords())
+    (tmp_path / "ws/memory/harbour.md").write_text("The ladder and the market, bread for the old harbour, and a telescope\n")
+    await memory.sync()
+    for question in (
+        "which spaceship launched the orbital telescope when apples fell down?",
+        "who sailed around the harbour with orbital spaceships, rockets and mirrors?",
+        "does the spaceship need apples, mirrors, rockets and bread?",
+    ):
+        answer = await memory.search(question, audience=OWNER)
+        assert answer.hits == ()
+        assert answer.nearest == (), question
+    await memory.close()
+
+
 async def test_of_a_few_passages_the_nearest_two_are_told(tmp_path: Path) -> None:
     memory = opened(tmp_path, 6, BagOfWords())
     (tmp_path / "ws/memory/more.md").write_text(
