@@ -388,7 +388,7 @@ def _plausible(row: dict[str, Any]) -> bool:
         and all(0 <= count < _MOST_ROWS for count in counts)
         and 0 <= (row["cost"] or 0) < _MOST_DOLLARS
         and row["background"] in (0, 1)
-        and row["settled"] in (0, 1)
+        and row["settled"] in (0, 1, 2)
         and _DAY.fullmatch(row["day"]) is not None
     )
 

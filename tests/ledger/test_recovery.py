@@ -75,7 +75,7 @@ async def lived(path: Path, *, messages: int = 60, before_end: Callable[[], None
         call = NewCall(day="2026-03-01", agent="main", session="s", model="m", background=False, tokens=100, usd=0.01)
         reserved = (await ledger.spending.reserve(call, [])).row
         assert reserved is not None
-        await ledger.spending.settle_call(reserved, Spent(input=60, output=7, cost=0.005))
+        await ledger.spending.settle_call(reserved, Spent(input=60, output=7, cost=0.005, estimated=number % 2 == 0))
         if number < messages - 9:
             for out in await ledger.outbox.due([ACCOUNT]):
                 await ledger.outbox.sending(out.id)
