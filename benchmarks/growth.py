@@ -4,7 +4,8 @@
     PYTHONPATH=. python benchmarks/growth.py --svg FILE          the plot, too (docs/pictures/growth.svg)
     PYTHONPATH=. python benchmarks/growth.py --scales 1 10       smaller ones
 
-At 1 there are 100 sessions with ten entries each, 200 notes and 100 jobs with ten runs each. A state is made fast and with what a use of
+At 1 there are 100 sessions with ten entries each, 200 notes, 100 jobs with ten runs each and 100 calls of models more on each of two days,
+today's and the next, with budgets of each kind. A state is made fast and with what a use of
 years leaves: five real turns of one session go through a gateway, and each further session gets the entries of that one through the same
 stores, its record, and its rows of the ledger. What was made is checked by its counts: every table has its share of rows, and none is
 unfinished. It was not compared with a home that was in use for years. Figures are CPU time, since other work on the machine moves
@@ -50,7 +51,7 @@ from memory.audience import OWNER
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-SESSIONS, NOTES, JOBS, TURNS_EACH = 100, 200, 100, 5
+SESSIONS, NOTES, JOBS, CALLS, TURNS_EACH = 100, 200, 100, 100, 5
 SCALES = (1, 10, 100)
 STEP_SECONDS = 200
 """How long before the next session each one was used, so that all lie within what the ledger keeps."""
@@ -75,7 +76,7 @@ def settings_of(root: Path) -> dict[str, Any]:
             }
         },
         "session": {"reset": {"mode": "none"}, "maintenance": {"maxEntries": 1_000_000}},
-        "budgets": {"day": {"usd": None, "tokens": None}},
+        "budgets": {of: {"usd": 1e6, "tokens": 10**12} for of in ("day", "agent", "session", "background")},
         "gateway": {"port": 0},
     }
 
@@ -149,6 +150,7 @@ async def make(root: Path, scale: int) -> None:
     await running
     await house.close()
     multiply(root / "home" / "state" / "ledger.sqlite", SESSIONS * scale)
+    book(root / "home" / "state" / "ledger.sqlite", CALLS * scale)
     await fill(root / "home" / "state", JOBS * scale)
 
 
@@ -190,6 +192,22 @@ def multiply(ledger: Path, count: int) -> None:
         rows = db.execute(f"SELECT count(*) FROM {table}").get
         if rows % count:
             raise SystemExit(f"{table} has {rows} rows for {count} sessions: not every session has the same")
+    db.close()
+
+
+def book(ledger: Path, count: int) -> None:
+    """Book calls of further sessions on the day of the measurements, which may be the next one by then."""
+    db = apsw.Connection(str(ledger))
+    columns = [row[1] for row in db.execute("PRAGMA table_info(spending)") if row[1] != "id"]
+    values = [
+        {"day": "date('now', (n.i % 2) || ' days')", "session": "session || '-call-' || n.i"}.get(name, name)
+        for name in columns
+    ]
+    with db:
+        db.execute(
+            f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {2 * count}) INSERT INTO spending "
+            f"({', '.join(columns)}) SELECT {', '.join(values)} FROM n, (SELECT * FROM spending ORDER BY id LIMIT 1)"
+        )
     db.close()
 
 
