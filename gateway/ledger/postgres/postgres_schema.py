@@ -340,7 +340,40 @@ CREATE TABLE transcript_line (
 """
 """Sessions and transcripts, which are files elsewhere. A record is the JSON of ``sessions.json``. A line is as in the file, but for its
 end, and its place is the byte at which it begins there. A transcript that is ``aside`` is a damaged one that was repaired."""
-_TOTALS: Final = """
+_COUNTED: Final = """CROSS JOIN LATERAL (VALUES ('', ''), ('agent', call.agent), ('session', call.session),
+        ('background', CASE WHEN call.background = 1 THEN '' END), ('source', call.source)) AS counted (scope, name)
+    WHERE counted.name IS NOT NULL"""
+
+
+def _add(calls: str) -> str:
+    """Return a statement that adds calls, each with its ``sign``, to the totals."""
+    return f"""
+    INSERT INTO spending_total AS total (day, scope, name, calls, settled, tokens, picodollars)
+    SELECT call.day, counted.scope, counted.name, sum(sign), sum(sign * settled), sum(sign * tokens),
+        sum(sign * round(coalesce(cost, 0) * 1e12))
+    FROM {calls} AS call {_COUNTED} GROUP BY 1, 2, 3
+    ON CONFLICT (day, scope, name) DO UPDATE SET calls = total.calls + excluded.calls, settled = total.settled + excluded.settled,
+        tokens = total.tokens + excluded.tokens, picodollars = total.picodollars + excluded.picodollars;
+"""
+
+
+def _trigger(name: str, event: str, tables: str, statements: str) -> str:
+    return f"""
+CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    {statements}
+    RETURN NULL;
+END $$;
+CREATE TRIGGER {name} AFTER {event} ON spending REFERENCING {tables} FOR EACH STATEMENT EXECUTE FUNCTION {name}();
+"""
+
+
+_ADDED, _REMOVED = "(SELECT 1 AS sign, * FROM added)", "(SELECT -1 AS sign, * FROM removed)"
+_FORGET: Final = f"""
+    DELETE FROM spending_total WHERE calls = 0 AND (day, scope, name) IN
+        (SELECT call.day, counted.scope, counted.name FROM removed AS call {_COUNTED});
+"""
+_TOTALS: Final = f"""
 CREATE TABLE spending_total (
     day TEXT NOT NULL,
     scope TEXT NOT NULL,
@@ -351,52 +384,14 @@ CREATE TABLE spending_total (
     picodollars REAL NOT NULL,
     PRIMARY KEY (day, scope, name)
 ) WITH (fillfactor = 50);
-CREATE FUNCTION count_spending() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    call spending;
-    more_calls bigint := 0;
-    more_settled bigint := 0;
-    more_tokens bigint := 0;
-    more_cost double precision := 0;
-BEGIN
-    IF TG_OP <> 'INSERT' THEN
-        call := OLD;
-        more_calls := -1;
-        more_settled := -OLD.settled;
-        more_tokens := -OLD.tokens;
-        more_cost := -round(coalesce(OLD.cost, 0) * 1e12);
-    END IF;
-    IF TG_OP <> 'DELETE' THEN
-        call := NEW;
-        more_calls := more_calls + 1;
-        more_settled := more_settled + NEW.settled;
-        more_tokens := more_tokens + NEW.tokens;
-        more_cost := more_cost + round(coalesce(NEW.cost, 0) * 1e12);
-    END IF;
-    INSERT INTO spending_total AS total (day, scope, name, calls, settled, tokens, picodollars)
-    SELECT call.day, counted.scope, counted.name, more_calls, more_settled, more_tokens, more_cost
-    FROM (VALUES ('', ''), ('agent', call.agent), ('session', call.session),
-        ('background', CASE WHEN call.background = 1 THEN '' END), ('source', call.source)) AS counted (scope, name)
-    WHERE counted.name IS NOT NULL
-    ON CONFLICT (day, scope, name) DO UPDATE SET calls = total.calls + excluded.calls, settled = total.settled + excluded.settled,
-        tokens = total.tokens + excluded.tokens, picodollars = total.picodollars + excluded.picodollars;
-    IF TG_OP = 'DELETE' THEN
-        DELETE FROM spending_total AS total USING (VALUES ('', ''), ('agent', call.agent), ('session', call.session),
-            ('background', ''), ('source', call.source)) AS counted (scope, name)
-        WHERE total.day = call.day AND total.scope = counted.scope AND total.name = counted.name AND total.calls = 0;
-    END IF;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER spending_counted AFTER INSERT OR DELETE OR UPDATE OF settled, tokens, cost ON spending
-    FOR EACH ROW EXECUTE FUNCTION count_spending();
-INSERT INTO spending_total
-SELECT day, counted.scope, counted.name, count(*), sum(settled), sum(tokens), sum(round(coalesce(cost, 0) * 1e12))
-FROM spending CROSS JOIN LATERAL (VALUES ('', ''), ('agent', agent), ('session', session),
-    ('background', CASE WHEN background = 1 THEN '' END), ('source', source)) AS counted (scope, name)
-WHERE counted.name IS NOT NULL GROUP BY 1, 2, 3;
+{_trigger("spending_added", "INSERT", "NEW TABLE AS added", _add(_ADDED))}
+{_trigger("spending_changed", "UPDATE", "NEW TABLE AS added OLD TABLE AS removed", _add(f"({_ADDED[1:-1]} UNION ALL {_REMOVED[1:-1]})"))}
+{_trigger("spending_deleted", "DELETE", "OLD TABLE AS removed", _add(_REMOVED) + _FORGET)}
+{_add("(SELECT 1 AS sign, * FROM spending)")}
 CREATE INDEX spending_open ON spending (at) WHERE settled = 0;
 """
-"""The sums of each day's calls, as in ``gateway/ledger/schema.py``. Their rows change with each call, within their pages."""
+"""The sums of each day's calls, as in ``gateway/ledger/schema.py``, but once for each statement: a row that changes often in a transaction
+leaves all of its versions to be passed over. Where each call is a transaction of its own, the versions stay within their page."""
 STEPS: Final = (_FUNCTIONS + _typed(_TABLES), _typed(_CONVERSATIONS), _typed(_TOTALS))
 """Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 _VERSION: Final = "version"
