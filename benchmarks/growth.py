@@ -4,12 +4,14 @@
     PYTHONPATH=. python benchmarks/growth.py --svg FILE          the plot, too (docs/pictures/growth.svg)
     PYTHONPATH=. python benchmarks/growth.py --scales 1 10       smaller ones
 
-At 1 there are 100 sessions with ten entries each, 200 notes, 100 jobs with ten runs each and 100 calls of models more on each of two days,
-today's and the next, with budgets of each kind. A state is made fast and with what a use of
-years leaves: five real turns of one session go through a gateway, and each further session gets the entries of that one through the same
-stores, its record, and its rows of the ledger. What was made is checked by its counts: every table has its share of rows, and none is
-unfinished. It was not compared with a home that was in use for years. Figures are CPU time, since other work on the machine moves
-everything else; turns are medians. An exponent is the slope of figure against size, both as logarithms: 0 is constant, 1 linear.
+At 1 there are 100 sessions with ten entries each, 200 notes, 100 jobs with ten runs each, one conversation of 25 turns, and 100 calls of
+models more on each of two days, today's and the next, with budgets of each kind. A state is made fast and with what a use of years leaves:
+five real turns of one session go through a gateway, and each further session gets the entries of that one through the same stores, its
+record, and its rows of the ledger; the long conversation gets them over and over. What was made is checked by its counts: every table has
+its share of rows, and none is unfinished. It was not compared with a home that was in use for years. Figures are CPU time, since other work
+on the machine moves everything else; turns are medians. In the long conversation the thread of the event loop counts alone, and what the
+search index does after some turns is a figure of its own. An exponent is the slope of figure against size, both as logarithms: 0 is
+constant, 1 linear.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import sys
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,18 +52,27 @@ from gateway.settings.root import Settings
 from memory.audience import OWNER
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from agent.transcript.entries import Entry
 
 SESSIONS, NOTES, JOBS, CALLS, TURNS_EACH = 100, 200, 100, 100, 5
+LONG_TURNS = 25
+"""Turns of the one conversation that is longer, times the scale: at 100 they still fit the model's window."""
+SEED, LONG = "seed", "long"
 SCALES = (1, 10, 100)
 STEP_SECONDS = 200
 """How long before the next session each one was used, so that all lie within what the ledger keeps."""
 COPIED, IDLE = 40.0, 30.0
 """Seconds after the start from which idle CPU counts (the ledger's first copy is made by then), and for how long."""
+SETTLED = 3.0
+"""Seconds after which the search index has taken up what was said."""
+LOOKS, TURNS_A_LOOK = 5, 20
 LONGEST = 300.0
 """Seconds after which the measurements in a gateway are given up."""
 WORDS = "garden kitchen painter letter money week plan house train doctor bread window school paper river stone lamp".split()  # noqa: SIM905
-CONSTANT = ("warm turn", "first turn of a session", "idle, CPU in a minute")
+IN_LONG = ("turn in a long conversation, event loop", "search index, after turns in it")
+CONSTANT = ("warm turn", "first turn of a session", *IN_LONG, "idle, CPU in a minute")
 """Figures that must not depend on the size: an exponent of at most 0.1. Others: at most 1.15, which a sort has at these sizes."""
 MOST, MOST_CONSTANT = 1.15, 0.1
 
@@ -128,7 +140,7 @@ async def make(root: Path, scale: int) -> None:
     running = asyncio.ensure_future(house.run())
     talk = Talk(house)
     for n in range(TURNS_EACH):
-        await talk.say(f"seed{n}", "seed")
+        await talk.say(f"seed{n}", SEED)
     await house.agents["main"].quiet()
     store = house.agents["main"].store
     record = next(one for one in store.all() if one.turns == TURNS_EACH)
@@ -142,6 +154,11 @@ async def make(root: Path, scale: int) -> None:
         await copy.settle()
         at = record.spoken - timedelta(seconds=n * STEP_SECONDS)
         await store.put(structs.replace(record, session=session, key=key, started=at, spoken=at))
+    long = structs.replace(record, session=f"{record.session}-{LONG}", key=record.key.replace(SEED, LONG))
+    transcript = await Transcript.load(store.transcript(long.session), SystemClock())
+    await transcript.append("open", replace(whole[0].body, session=long.session, key=long.key), n=0, durable=False)
+    await lengthen(transcript, whole[1:], LONG_TURNS * scale)
+    await store.put(long)
     await house.calls()["memory.sync"](agent="main")
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(anext(talk.frames), 1)  # to wait for more confirms what was shown
@@ -152,6 +169,15 @@ async def make(root: Path, scale: int) -> None:
     multiply(root / "home" / "state" / "ledger.sqlite", SESSIONS * scale)
     book(root / "home" / "state" / "ledger.sqlite", CALLS * scale)
     await fill(root / "home" / "state", JOBS * scale)
+
+
+async def lengthen(transcript: Transcript, pattern: Sequence[Entry], turns: int) -> None:
+    """Fill a transcript with so many turns, the ones of another over and over."""
+    each = [[*entries] for _, entries in groupby(pattern, lambda entry: entry.id.partition(":")[0])]
+    for n in range(turns):
+        for entry in each[n % len(each)]:
+            await transcript.append(f"{entry.id.partition(':')[0]}-{n}", entry.body, durable=False)
+    await transcript.settle()
 
 
 SHIFTED = {"received_at", "ended_at", "started_at", "at", "created_at", "not_before", "expires"}
@@ -221,6 +247,21 @@ async def timed(work: Callable[[], Awaitable[Any]], times: int = 9) -> float:
     return statistics.median(took[1:])
 
 
+async def in_long_conversation(talk: Talk) -> dict[str, float]:
+    """Return the CPU seconds that a turn takes on the event loop, and those of the search index after turns that make it look."""
+    turns: list[float] = []
+    looks: list[float] = []
+    for look in range(1 + LOOKS):
+        for n in range(TURNS_A_LOOK):
+            began = time.thread_time()
+            await talk.say(f"l{look}-{n}", LONG)
+            turns.append(time.thread_time() - began)
+        began = time.process_time()
+        await asyncio.sleep(SETTLED)
+        looks.append(time.process_time() - began)
+    return dict(zip(IN_LONG, (statistics.median(turns[TURNS_A_LOOK:]), statistics.median(looks[1:])), strict=True))
+
+
 async def inside(root: Path) -> dict[str, float]:
     """Measure what happens in a gateway, in this process."""
     house = await opened(root)
@@ -233,6 +274,7 @@ async def inside(root: Path) -> dict[str, float]:
     found = {
         "warm turn": statistics.median([await talk.say(f"t{n}", "warm") for n in range(60)]),
         "first turn of a session": statistics.median([await talk.say(f"n{n}", f"new{n}") for n in range(40)]),
+        **await in_long_conversation(talk),
         "memory search": await timed(lambda: agent.memory.search("kitchen painter river", audience=OWNER)),
         "sync of unchanged notes": await timed(lambda: calls["memory.sync"](agent="main"), 5),
         "page: sessions": await timed(calls["sessions.list"], 5),
