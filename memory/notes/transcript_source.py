@@ -163,12 +163,17 @@ class TranscriptSource:
                 yield SourceFile(PREFIX + name, stamp)
 
     def is_due(self, known: Stamp | None, found: SourceFile, *, now: datetime) -> bool:
-        """Return whether to index a transcript again: it grew by enough bytes or lines, or it grew and is quiet now."""
-        if known is None or found.stamp.size < known.size:
+        """Return whether to index a transcript again: it grew by enough bytes or lines, it grew and is quiet now, or it is another file.
+
+        One in which words were erased is another file, which may be as long as it was before.
+        """
+        if known is None or found.stamp.size < known.size or found.stamp.inode != known.inode:
             return True
         grown = found.stamp.size - known.size
+        if grown == 0:
+            return found.stamp.ctime_ns != known.ctime_ns
         enough = grown >= self._settings.delta_bytes or now.timestamp() - found.stamp.mtime_ns / 1e9 >= QUIET_SECONDS
-        return grown > 0 and (enough or self._new_lines(found, known.size) >= self._settings.delta_messages)
+        return enough or self._new_lines(found, known.size) >= self._settings.delta_messages
 
     def read(self, path: str) -> Excerpt:
         """Return the derived lines of a transcript.

@@ -171,6 +171,19 @@ async def test_a_transcript_is_read_again_after_it_grew_by_enough(tmp_path: Path
     await memory.close()
 
 
+async def test_a_transcript_in_which_words_of_the_same_length_took_the_place_of_others_is_read_again(tmp_path: Path) -> None:
+    await say(tmp_path / "sessions", "the ferry leaves at nine", "the tram is yellow")
+    memory = opened(tmp_path, ON)
+    await memory.sync()
+    assert (await memory.search("ferry", audience=OWNER)).hits
+    stored = TranscriptFile(tmp_path / "sessions" / "s1.jsonl")
+    stored.replace(stored.path.read_bytes().replace(b"ferry", b"zebra"))
+    await memory.sync()
+    assert (await memory.search("ferry", audience=OWNER)).hits == ()
+    assert (await memory.search("zebra", audience=OWNER)).hits
+    await memory.close()
+
+
 async def test_an_index_that_followed_a_conversation_holds_what_one_that_is_made_of_the_whole_does(tmp_path: Path) -> None:
     on_each_line = SyncSettings(sessions=SessionSyncSettings(delta_messages=1))
     settings = MemorySettings(
