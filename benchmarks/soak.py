@@ -3,6 +3,7 @@
     PYTHONPATH=. python benchmarks/soak.py                 eight simulated weeks
     PYTHONPATH=. python benchmarks/soak.py --days 3        a few days, which show descriptors, threads, tasks and lost messages
     PYTHONPATH=. python benchmarks/soak.py --json FILE     every day's sample, too
+    PYTHONPATH=. python benchmarks/soak.py --days 21 --trace    which code holds what came after the first week (slow)
 
 The gateway runs in this process under a clock that is many times as fast as the system's (``gateway.base.clock.PacedClock``): slow
 while something is under way, so that limits of model calls mean what they mean, and fast in between. Thirty people write to it on five
@@ -26,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+import tracemalloc
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -185,8 +187,9 @@ def sample(day: int, home: Path) -> Sample:
 class Soak:
     """One run: the gateway, its people, and what was seen of it."""
 
-    def __init__(self, root: Path, days: int, *, quiet: float) -> None:
+    def __init__(self, root: Path, days: int, *, quiet: float, trace: bool = False) -> None:
         self.root, self.days, self.quiet = root, days, quiet
+        self.trace = trace
         self.samples: list[Sample] = []
         self.said = self.tidied = 0
         self.clock = PacedClock(datetime.now(UTC).replace(hour=6, minute=0, second=0), BUSY)
@@ -233,6 +236,13 @@ class Soak:
             if day - WARM_UP_DAYS > 1:
                 self.samples[-2].types.clear()  # they are compared at the ends alone, and samples must not be what grows
             self._tell(self.samples[-1])
+            if self.trace and day + 1 == WARM_UP_DAYS:
+                gc.collect()
+                tracemalloc.start(FRAMES)
+        if tracemalloc.is_tracing():
+            gc.collect()
+            tell_holders(tracemalloc.take_snapshot())
+            tracemalloc.stop()
         for task in pacing:
             task.cancel()
 
@@ -309,6 +319,22 @@ LOG_MB = (LOGS_KEPT + 1) * LOG_BYTES / 1e6 * 1.05
 """The most that rotated logs may take, whatever happens."""
 
 
+FRAMES = 6
+"""Calls that lead to an allocation of which ``--trace`` tells."""
+
+
+def tell_holders(snapshot: tracemalloc.Snapshot) -> None:
+    """Print which code made what was allocated after the warm-up and is still there: in Python's heap alone, not in libraries'."""
+    own = snapshot.filter_traces(
+        [tracemalloc.Filter(inclusive=False, filename_pattern=one) for one in (tracemalloc.__file__, __file__)]
+    )
+    found = own.statistics("traceback")
+    print(f"{sum(one.size for one in found) / 1e6:.2f} MB of what was allocated after the warm-up is still there; most of it:")
+    for one in found[:25]:
+        where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(one.traceback))
+        print(f"  {one.size / 1000:8,.1f} kB in {one.count:7,}  {where}")
+
+
 def judge(samples: list[Sample], bars: dict[str, float]) -> list[str]:
     """Return what grew."""
     return [
@@ -350,10 +376,11 @@ async def main() -> int:
     options.add_argument("--quiet", type=float, default=QUIET, help="how fast the clock is while nothing is under way")
     options.add_argument("--json", type=Path)
     options.add_argument("--keep", type=Path, help="a folder for the state, which stays")
+    options.add_argument("--trace", action="store_true", help="tell which code holds what was allocated after the first week")
     given = options.parse_args()
     keep_heap_small()
     with tempfile.TemporaryDirectory() as folder:
-        soak = Soak(given.keep or Path(folder), given.days, quiet=given.quiet)
+        soak = Soak(given.keep or Path(folder), given.days, quiet=given.quiet, trace=given.trace)
         await soak.run()
     short = given.days < 2 * WARM_UP_DAYS  # memory takes a week to fill what it may fill
     warm = soak.samples[0 if short else WARM_UP_DAYS :]

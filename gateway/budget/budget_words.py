@@ -29,6 +29,7 @@ def budget_line(limit: Limit, call: NewCall, used: float, *, refused: bool, held
     budget = f"the daily budget of {limit.of}" if limit.of else f"today's budget {limit.name}"
     budget = f"{budget} ({amount(limit, limit.tokens, limit.usd)})"
     most, mend = amount(limit, call.tokens, call.usd), how_to_raise(limit, call.tokens, call.usd)
+    again = goes_on(limit, 0.0 if limit.by_use else limit.share(call.tokens, call.usd))
     if not refused:
         return (
             f"💸 {used:.0%} of {budget} is used, and the call that is made now may take up to {most}. `/usage` shows details."
@@ -39,12 +40,12 @@ def budget_line(limit: Limit, call: NewCall, used: float, *, refused: bool, held
             "What was due is done when it is next due. `/usage` shows details."
         )
     if limit.by_use and used > _NOTHING:
-        return f"💸 {budget[:1].upper()}{budget[1:]} is used up. {goes_on(limit)}{mend}"
+        return f"💸 {budget[:1].upper()}{budget[1:]} is used up. {again}{mend}"
     if used < _NOTHING:
         return f"💸 {budget[:1].upper()}{budget[1:]} allows no call: one may take up to {most}. {mend}"
     return (
         f"💸 {min(used, 1):.0%} of {budget} is used, and the next call may take up to {most}, which is more than what is left. "
-        f"{goes_on(limit)}{mend}"
+        f"{again}{mend}"
     )
 
 
@@ -56,9 +57,12 @@ def amount(limit: Limit, tokens: int | None, usd: float | None) -> str:
     return f"${usd:.2f}" if usd >= _CENT or not usd else f"${usd:.4f}"
 
 
-def goes_on(limit: Limit) -> str:
-    """Return when there is room again; "" for a sub-agent's limit, as its work is over by then."""
-    return "" if limit.name.startswith("subagent:") else "It goes on tomorrow. "
+def goes_on(limit: Limit, own: float = 0.0) -> str:
+    """Return when there is room again; "" for a sub-agent's limit, as its work is over by then, and where no day has room for the call.
+
+    ``own`` is the share of the limit that the call itself may use.
+    """
+    return "" if limit.name.startswith("subagent:") or own > 1 else "It goes on tomorrow. "
 
 
 def how_to_raise(limit: Limit, tokens: int, usd: float | None) -> str:

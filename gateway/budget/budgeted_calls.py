@@ -196,7 +196,7 @@ def _held(model: str, reserved: Reserved) -> AssistantMessage:
     if limit is not None and limit.of:
         told = f"{REFUSED}: the next answer could exceed the daily budget of {limit.of}{used}."
         tokens, usd = round(reserved.own * (limit.tokens or 0)), reserved.own * (limit.usd or 0.0)
-        hint = goes_on(limit) + how_to_raise(limit, tokens, usd)
+        hint = goes_on(limit, reserved.own) + how_to_raise(limit, tokens, usd)
         return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))
     told = f"{USED_UP}: the next answer could exceed {name}{used}."
     hint = f"Send /budget once, then your message again; or raise the budget: homebody config set {name} {more}"

@@ -196,7 +196,7 @@ class TranscriptSource:
         """
         name = path.removeprefix(PREFIX)
         stamp = self._transcripts.stamp(name)
-        if stamp.inode != place.stamp.inode or not place.stamp.size <= stamp.size <= LARGEST:
+        if stamp.inode != place.stamp.inode or not place.stamp.size < stamp.size <= LARGEST:
             return None
         data = self._transcripts.read(name, place.start, stamp.size - place.start)
         if len(data) < place.length or zlib.crc32(data[: place.length]) != place.checksum:

@@ -36,6 +36,7 @@ _THIS = frozenset(
     {"this", "early", "late", "mid", "diesen", "dieses", "cet", "cette", "este", "esta", "questo", "questa", "quest"}
 )
 _IN_WORDS = re.compile(r"[^\W_]+")
+_NUMBERS = re.compile(r"[\d.]*\d[\d.]*")
 _LONGEST_SEASON = 92
 _UNEVEN = 4
 T = TypeVar("T")
@@ -161,14 +162,18 @@ def _months_of(span: Span) -> list[str]:
 def spelt_out(question: str, *, today: date, order: Order = "unknown") -> str:
     """Replace each relative date by the day in the spelling in which notes of that day are indexed, and each in figures by day and month.
 
-    Phrases for several days are removed: their words ("last", "week") are in many notes. Seasons, months and ranges of days, which
-    notes may have, too, stay.
+    Phrases for several days are removed: their words ("last", "week") are in many notes, and so are the figures of ranges. Seasons and
+    months, which notes may have, too, stay.
     """
+    from memory.text.day_ranges import DayRange
+
     read = _read(question, today, order)
     pieces, end = [], 0
-    phrases: list[Counted | FigureDate] = [*read.relative, *read.figures]
+    phrases: list[Counted | FigureDate | DayRange] = [*read.relative, *read.figures, *read.ranges]
     for one in sorted(phrases, key=lambda one: one.start):
-        if isinstance(one, FigureDate):
+        if isinstance(one, DayRange):
+            said = _NUMBERS.sub(" ", question[one.start : one.end])
+        elif isinstance(one, FigureDate):
             said = " ".join(f"{day.day} {month_name[day.month]}" for day in one.days)
         elif one.name:
             continue
@@ -186,8 +191,16 @@ def day_words(question: str, *, today: date, order: Order = "unknown") -> DayWor
     return DayWords(
         named=bool(read.figures) or any(one.first == one.last for one in read.relative),
         literals=tuple(question[one.start : one.end] for one in read.figures if one.whole),
-        rest=_without(question, replaced),
+        rest=_without(_without_figures(question, read.ranges), replaced),
     )
+
+
+def _without_figures(question: str, ranges: Iterable[DayRange]) -> str:
+    """Return a query with blanks in the place of the figures of ranges."""
+    for one in ranges:
+        phrase = _NUMBERS.sub(lambda found: " " * len(found[0]), question[one.start : one.end])
+        question = f"{question[: one.start]}{phrase}{question[one.end :]}"
+    return question
 
 
 def _without(question: str, phrases: Iterable[Counted | FigureDate | DayRange]) -> str:

@@ -115,7 +115,8 @@ def test_it_is_said_what_gives_a_source_more(name: str, advice: str) -> None:
     in_usd = not name.endswith("tokens")
     limit = Limit(name=name, of="somebody", usd=0.2 if in_usd else None, tokens=None if in_usd else 700)
     assert advice in how_to_raise(limit, 500, 0.2)
-    assert ("tomorrow" in goes_on(limit)) == (name != "subagent:x1")
+    assert ("tomorrow" in goes_on(limit, 0.9)) == (name != "subagent:x1")
+    assert not goes_on(limit, 1.1), "no day allows such a call"
     if "config set" in advice:
         key, value = advice.strip("`").split()[-2:]
         account = {"user": "me@example.org", "imap": {"host": "imap.example.org"}, "password": "p"}

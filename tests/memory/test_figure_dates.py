@@ -263,6 +263,23 @@ async def test_figures_of_a_day_without_notes_bring_nothing_but_what_tells_of_it
     await memory.close()
 
 
+async def test_a_range_in_figures_brings_the_notes_of_its_days_before_those_of_other_years(tmp_path: Path) -> None:
+    memory = large(tmp_path, a_day=3)
+    for note in list((tmp_path / "ws/memory").glob("2026-*.md")):
+        (note.parent / note.name.replace("2026", "2025")).write_text(note.read_text().replace("2026", "2025"))
+    await memory.sync()
+    for question, year in (
+        ("Was war 3.–7.11.?", 2026),
+        ("2026-11-03 to 2026-11-07", 2026),
+        ("03.11.-07.11.2025", 2025),
+        ("entre le 3 et le 7 novembre 2025", 2025),
+    ):
+        found = {hit.path for hit in (await memory.search(question, audience=OWNER)).hits[:5]}
+        assert found <= {f"memory/{year}-11-{day:02}.md" for day in range(3, 8)}, question
+        assert len(found) > 2, question
+    await memory.close()
+
+
 async def test_a_range_brings_the_notes_of_its_days_and_what_tells_of_it(tmp_path: Path) -> None:
     memory = large(tmp_path, a_day=20)
     (tmp_path / "ws/memory/2026-09-18.md").write_text("- We booked the cabin in the Alps, 3.–7.11.\n")

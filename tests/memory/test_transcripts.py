@@ -184,6 +184,23 @@ async def test_a_transcript_in_which_words_of_the_same_length_took_the_place_of_
     await memory.close()
 
 
+async def test_words_that_are_overwritten_in_place_one_after_the_other_are_found_no_more(tmp_path: Path) -> None:
+    await say(
+        tmp_path / "sessions", "the ferry leaves at nine", *(f"and so on for the {n}th time " * 40 for n in range(30)), "a tram"
+    )
+    memory = opened(tmp_path, ON)
+    await memory.sync()
+    path = tmp_path / "sessions" / "s1.jsonl"
+    for word, other in ((b"ferry", b"zebra"), (b"zebra", b"camel")):
+        overwritten = path.read_bytes().replace(word, other)
+        with path.open("r+b") as file:
+            file.write(overwritten)
+        await memory.sync()
+        assert (await memory.search(word.decode(), audience=OWNER)).hits == ()
+        assert (await memory.search(other.decode(), audience=OWNER)).hits
+    await memory.close()
+
+
 async def test_an_index_that_followed_a_conversation_holds_what_one_that_is_made_of_the_whole_does(tmp_path: Path) -> None:
     on_each_line = SyncSettings(sessions=SessionSyncSettings(delta_messages=1))
     settings = MemorySettings(
