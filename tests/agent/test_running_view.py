@@ -103,4 +103,4 @@ def test_a_history_begins_with_another_where_its_first_messages_are_the_same(
 ) -> None:
     former, whole = view(entries(*one), ZONE), view(entries(*one, *two), ZONE)
     assert begins_with(whole, former) == (whole[: len(former)] == former)
-    assert begins_with(former, whole) == (whole == former)
+    assert begins_with(former, whole) == (former[: len(whole)] == whole)
