@@ -165,15 +165,12 @@ def spelt_out(question: str, *, today: date, order: Order = "unknown") -> str:
     Phrases for several days are removed: their words ("last", "week") are in many notes, and so are the figures of ranges. Seasons and
     months, which notes may have, too, stay.
     """
-    from memory.text.day_ranges import DayRange
-
     read = _read(question, today, order)
+    question = _without_figures(question, read.ranges)
     pieces, end = [], 0
-    phrases: list[Counted | FigureDate | DayRange] = [*read.relative, *read.figures, *read.ranges]
+    phrases: list[Counted | FigureDate] = [*read.relative, *read.figures]
     for one in sorted(phrases, key=lambda one: one.start):
-        if isinstance(one, DayRange):
-            said = _NUMBERS.sub(" ", question[one.start : one.end])
-        elif isinstance(one, FigureDate):
+        if isinstance(one, FigureDate):
             said = " ".join(f"{day.day} {month_name[day.month]}" for day in one.days)
         elif one.name:
             continue
