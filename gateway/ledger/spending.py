@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from msgspec import Struct
@@ -40,7 +40,7 @@ class SpendingPart:
         self._connection = connection
         self.allowances = NameCache()
         self._total: tuple[str, float] | None = None
-        """A day, and what calls cost since. It follows each change, so that a turn costs the same whatever was spent."""
+        """A day, and what calls cost since. It follows each change, so that a turn need not ask. Not used where others book calls, too."""
         self._changes = 0
         self._reserved: dict[int, tuple[str, float]] = {}
         """Day and cost of the calls that were reserved here and not settled yet."""
@@ -143,12 +143,13 @@ class SpendingPart:
             self._total = self._total[0], self._total[1] + cost
 
     async def cost_since(self, day: str) -> float:
-        if self._total is None or self._total[0] != day:
-            changes, query = self._changes, "SELECT coalesce(sum(cost), 0.0) FROM spending WHERE day >= ?"
-            found: Any = await self._connection.run(lambda db: db.execute(query, (day,)).fetchone(), synced=False)
-            if changes != self._changes:
-                return float(found[0])
-            self._total = day, float(found[0])
+        if self.shared or self._total is None or self._total[0] != day:
+            changes = self._changes
+            found: Any = await self._connection.run(lambda db: db.execute(_COST_SINCE, (day,)).fetchone(), synced=False)
+            cost = found[0] / _PICODOLLARS
+            if self.shared or changes != self._changes:
+                return float(cost)
+            self._total = day, cost
         return self._total[1]
 
     async def allow(self, session: str) -> None:
@@ -239,13 +240,16 @@ class SpendingPart:
             for at, session, model, sent, output, read, written, cost in reversed(found)
         ]
 
-    async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:
-        query = (
-            "SELECT session, sum(tokens), coalesce(sum(cost), 0.0) FROM spending "
-            "WHERE session IN (SELECT value FROM json_each(?)) GROUP BY session"
-        )
-        found: list[Any] = await self._connection.run(lambda db: db.execute(query, (listed(sessions),)).fetchall())
-        return {session: (tokens, cost) for session, tokens, cost in found}
+    async def of_sessions(self, sessions: Sequence[str], since: datetime) -> dict[str, tuple[int, float]]:
+        values = (listed(_days(since, self._connection.now())), listed(map(clean, sessions)))
+        found: list[Any] = await self._connection.run(lambda db: db.execute(_OF_SESSIONS, values).fetchall())
+        return {session: (int(tokens), picodollars / _PICODOLLARS) for session, tokens, picodollars in found}
+
+
+def _days(since: datetime, until: datetime) -> list[str]:
+    """Return the dates on which calls between two instants can have been booked, whatever the owner's time zone is."""
+    first, last = (since - timedelta(days=1)).date(), (until + timedelta(days=1)).date()
+    return [f"{first + timedelta(days=number):%Y-%m-%d}" for number in range((last - first).days + 1)]
 
 
 _ALL_ALLOWANCES = "SELECT name FROM meta WHERE substr(name, 1, length(:prefix)) = :prefix"
@@ -287,6 +291,12 @@ def _top(db: Database, session: str) -> str:
 _Total = tuple[Same, str]
 """Which calls of a day count for a limit: a scope and a name, as in ``spending_total``; those of a session with all that came of it."""
 _PICODOLLARS: Final = 1e12
+_COST_SINCE: Final = "SELECT coalesce(sum(picodollars), 0.0) FROM spending_total WHERE day >= ? AND scope = '' AND name = ''"
+_OF_SESSIONS: Final = (
+    "SELECT name, sum(tokens), sum(picodollars) FROM spending_total WHERE day IN (SELECT value FROM json_each(?)) "
+    "AND scope = 'session' AND name IN (SELECT value FROM json_each(?)) GROUP BY name"
+)
+"""The days are named, so that each session's total of a day is looked up by itself."""
 _ONE_TOTAL: Final = "tokens, picodollars FROM spending_total WHERE day = ? AND scope = ? AND name = ?"
 _OF_TREE: Final = "(SELECT {column} FROM spending_total WHERE day = ? AND scope = 'session' AND name = tree.session)"
 _TREE_TOTAL: Final = (

@@ -44,12 +44,12 @@ class SpendingLedger(Protocol):
         """Return the latest calls from a day on that were booked with the provider's figures, oldest first."""
         ...
 
-    async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:
-        """Return the tokens and the USD that sessions have used in all, by their keys; without those that used nothing."""
+    async def of_sessions(self, sessions: Sequence[str], since: datetime) -> dict[str, tuple[int, float]]:
+        """Return the tokens and the USD that sessions have used since the day of an instant; without those that used nothing."""
         ...
 
     async def cost_since(self, day: str) -> float:
-        """Return what all calls from a day on cost, in USD, reservations included. It is read once, and kept up to date."""
+        """Return what all calls from a day on cost, in USD, reservations included, those of other gateways of a cluster, too."""
         ...
 
     async def usage(self, since: str, by: UsageBy = "model") -> list[UsageRow]:

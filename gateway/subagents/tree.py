@@ -75,7 +75,8 @@ class WorkTree:
         subagents = await self._ledger.subagents.all(ended_since=self._midnight(now))
         began = {turn.session: turn.started_at for turn in await self._ledger.turns.unfinished()}
         waits = {one.session for one in await self._ledger.approvals.latest(["pending"])}
-        spent = await self._ledger.spending.of_sessions([one.session for one in subagents])
+        first = min((one.created_at for one in subagents), default=now)
+        spent = await self._ledger.spending.of_sessions([one.session for one in subagents], first)
         sessions = [self._session(key, began, waits, now) for key in self._sessions(subagents, waits)]
         rows = [self._subagent(one, spent.get(one.session, (0, 0.0)), waits, now) for one in subagents]
         return {"agents": sorted(self._agents), "sessions": sessions, "subagents": rows}

@@ -76,7 +76,8 @@ async def test_what_calls_cost_is_counted_and_limited_by_all_that_they_have_in_c
     (spent,) = await ledger.spending.spent_on(DAY)
     assert (spent.session, spent.background, spent.calls, spent.tokens, spent.cost) == ("s", True, 3, 26, 1.0)
     assert await ledger.spending.calls_since(DAY) == []
-    assert await ledger.spending.of_sessions(["s", "t"]) == {"s": (26, 1.0)}
+    assert await ledger.spending.of_sessions(["s", "t"], NOON) == {"s": (26, 1.0)}
+    assert await ledger.spending.of_sessions(["s", "t"], NOON + timedelta(days=2)) == {}, "what was before does not count"
     await ledger.spending.allow("s")
     assert [await ledger.spending.use_allowance("s", turn) for turn in ("a", "b", "a")] == [True, False, True]
     assert [await ledger.spending.first_time(day, "x") for day in (DAY, DAY, "2026-03-02", DAY)] == [True, False, True, True]

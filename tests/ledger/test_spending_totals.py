@@ -391,3 +391,39 @@ async def test_a_reservation_reads_no_more_where_the_day_has_more_calls(tmp_path
         await connection.run(fill)
         many = await measured(ledger)
     assert all(more <= 1.1 * less + 20 for less, more in zip(few, many, strict=True)), (few, many)
+
+
+@pytest.mark.files
+async def test_what_was_spent_on_a_day_and_by_sessions_reads_no_more_where_there_are_more_calls(tmp_path: Path) -> None:
+    steps: Counter[str] = Counter()
+
+    def tick() -> bool:
+        steps["all"] += 1
+        return False
+
+    async def measured(ledger: LedgerStore) -> list[int]:
+        found = []
+        for ask in (
+            lambda: ledger.spending.cost_since(DAYS[1]),
+            lambda: ledger.spending.cost_since(DAYS[0]),
+            lambda: ledger.spending.of_sessions(SESSIONS, NOON),
+        ):
+            before = steps["all"]
+            assert await ask()
+            found.append(steps["all"] - before)
+        return found
+
+    def fill(db: Database) -> None:
+        for number in range(3000):
+            db.execute(INSERT, (DAYS[number % 2], 0, "main", SESSIONS[number % 4], 1, 1, 5, 0.25, None))
+
+    async with open_at(tmp_path / "ledger.sqlite", ManualClock(NOON)) as (connection, ledger):
+        await connection.run_outside(lambda engine: engine.db.set_progress_handler(tick, 1))
+        await connection.run(fill)
+        few = await measured(ledger)
+        await connection.run(fill)
+        many = await measured(ledger)
+        spent = await ledger.spending.of_sessions([*SESSIONS, "another"], NOON)
+        assert spent == dict.fromkeys(SESSIONS, (7500, 375.0))
+        assert await ledger.spending.cost_since(DAYS[0]) == 4 * 375.0
+    assert all(more <= 1.1 * less + 20 for less, more in zip(few, many, strict=True)), (few, many)

@@ -25,7 +25,7 @@ from gateway.ledger.postgres.cluster_views import Sharing
 from gateway.ledger.postgres.engine import PostgresEngine, make_tables
 from gateway.ledger.postgres.ledger import PostgresLedger
 from gateway.ledger.rows import Arrival, NewOutbound
-from gateway.ledger.spending_rows import Spent
+from gateway.ledger.spending_rows import NewCall, Spent
 from gateway.settings.budget_settings import BudgetSettings
 from gateway.turns.interrupted import MAX_ATTEMPTS
 from tests.patience import PATIENCE
@@ -277,6 +277,17 @@ async def test_a_call_waits_for_room_that_a_call_of_another_gateway_leaves(url: 
             for guard in (first, second)
         ]
         assert sum(one.row is not None for one in await asyncio.gather(*together)) == 1, "of the 400 tokens that are left"
+
+
+async def test_what_calls_cost_today_counts_those_of_other_gateways(url: str) -> None:
+    async with gateway("one", url) as one, gateway("other", url) as other:
+        for number, each in enumerate((one, other, one), 1):
+            call = NewCall(day="2026-03-01", agent="main", session="s", model="m", background=False, tokens=1, usd=1.0)
+            reserved = await each.ledger.spending.reserve(call, [])
+            assert reserved.row is not None
+            await each.ledger.spending.settle_call(reserved.row, Spent(input=5, cost=0.25))
+            told = [await asked.ledger.spending.cost_since("2026-03-01") for asked in (one, other)]
+            assert told == [number / 4, number / 4]
 
 
 async def test_a_gateway_alone_is_refused_while_a_cluster_runs(url: str) -> None:
