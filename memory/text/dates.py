@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from memory.text.calendar_names import MONTHS, ONE_MONTH
 from memory.text.figure_dates import FigureDate, Order, figure_dates
 from memory.text.folding import without_accents
-from memory.text.month_names import MONTHS, ONE_MONTH
 
 if TYPE_CHECKING:
     from memory.text.day_ranges import DayRange
+    from memory.text.named_times import NamedTime
     from memory.text.relative_days import Counted
 
 _MONTH = f"({ONE_MONTH})"
@@ -96,9 +97,10 @@ def header(day: date | None, heading: str) -> str:
 
 
 class _Read(Struct, frozen=True):
-    """What a query says of days: ranges, relative dates, dates in figures, and those in words with what was found of them."""
+    """What a query says of days: ranges, times of a year, relative dates, and dates in figures and in words."""
 
     ranges: list[DayRange]
+    times: list[NamedTime]
     relative: list[Counted]
     figures: list[FigureDate]
     absolute: list[tuple[Span, str]]
@@ -107,15 +109,18 @@ class _Read(Struct, frozen=True):
 @lru_cache(maxsize=16)
 def _read(question: str, today: date, order: Order) -> _Read:
     """Read it once for all that a search asks of a query."""
-    from memory.text.day_ranges import day_ranges  # these two have some fifty patterns, which only a query needs
+    from memory.text.day_ranges import day_ranges  # these three have some sixty patterns, which only a query needs
+    from memory.text.named_times import named_times
     from memory.text.relative_days import counted
 
     ranges = day_ranges(question, today)
     rest = _without(question, ranges)
+    times = named_times(rest, today)
+    rest = _without(rest, times)
     relative = counted(rest, today)
     rest = _without(rest, relative)
     figures = figure_dates(rest, today, order)
-    return _Read(ranges, relative, figures, _absolute(_without(rest, figures), today))
+    return _Read(ranges, times, relative, figures, _absolute(_without(rest, figures), today))
 
 
 def spans(question: str, *, today: date, order: Order = "unknown") -> list[Span]:
@@ -127,6 +132,7 @@ def spans(question: str, *, today: date, order: Order = "unknown") -> list[Span]
     found = [span for span, _ in read.absolute]
     found += [Span(day, day) for one in read.figures for day in one.days]
     found += [Span(one.first, one.last) for one in read.relative]
+    found += [Span(one.first, one.last) for one in read.times]
     found += [Span(one.first, one.last) for one in read.ranges]
     return list(dict.fromkeys(found))
 
@@ -140,10 +146,14 @@ def time_words(question: str, *, today: date, order: Order = "unknown") -> TimeW
     words = {word for _, phrase in phrases for word in _words_of(phrase)}
     named = MONTHS.keys() | {one.name for one in read.relative}
     names = {word for word in words if word in named or word.isdecimal()}
+    times = [one for one in read.times if one.first != one.last]
+    beside = (words & (_LAST | _THIS)).union(*(_words_of(question[one.start : one.end]) for one in times))
+    names = names.union(*(one.names for one in times))
+    several = [span for span, _ in (*phrases, *ranges)] + [Span(one.first, one.last) for one in times]
     return TimeWords(
         names=frozenset(names.union(*(_words_of(phrase) for _, phrase in ranges))),
-        beside=frozenset(words & (_LAST | _THIS)),
-        months=tuple(dict.fromkeys(month for span, _ in (*phrases, *ranges) for month in _months_of(span))),
+        beside=frozenset(beside - names),
+        months=tuple(dict.fromkeys(month for span in several for month in _months_of(span))),
     )
 
 
@@ -168,12 +178,9 @@ def spelt_out(question: str, *, today: date, order: Order = "unknown") -> str:
     read = _read(question, today, order)
     question = _without_figures(question, read.ranges)
     pieces, end = [], 0
-    phrases: list[Counted | FigureDate] = [*read.relative, *read.figures]
-    for one in sorted(phrases, key=lambda one: one.start):
+    for one in sorted(_replaced(read), key=lambda one: one.start):
         if isinstance(one, FigureDate):
             said = " ".join(f"{day.day} {month_name[day.month]}" for day in one.days)
-        elif one.name:
-            continue
         else:
             said = header(one.first, "") if one.first == one.last else " "
         pieces += [question[end : one.start], said]
@@ -184,12 +191,21 @@ def spelt_out(question: str, *, today: date, order: Order = "unknown") -> str:
 def day_words(question: str, *, today: date, order: Order = "unknown") -> DayWords:
     """Return what a query says of single days, and the query without it."""
     read = _read(question, today, order)
-    replaced: list[Counted | FigureDate] = [*(one for one in read.relative if not one.name), *read.figures]
     return DayWords(
-        named=bool(read.figures) or any(one.first == one.last for one in read.relative),
+        named=bool(read.figures) or any(one.first == one.last for one in _counted(read)),
         literals=tuple(question[one.start : one.end] for one in read.figures if one.whole),
-        rest=_without(_without_figures(question, read.ranges), replaced),
+        rest=_without(_without_figures(question, read.ranges), _replaced(read)),
     )
+
+
+def _counted(read: _Read) -> list[Counted | NamedTime]:
+    return [*read.relative, *read.times]
+
+
+def _replaced(read: _Read) -> list[Counted | FigureDate | NamedTime]:
+    """Return the phrases of a query whose words notes of that time need not have."""
+    times = (one for one in read.times if one.first == one.last)
+    return [*(one for one in read.relative if not one.name), *times, *read.figures]
 
 
 def _without_figures(question: str, ranges: Iterable[DayRange]) -> str:
@@ -200,7 +216,7 @@ def _without_figures(question: str, ranges: Iterable[DayRange]) -> str:
     return question
 
 
-def _without(question: str, phrases: Iterable[Counted | FigureDate | DayRange]) -> str:
+def _without(question: str, phrases: Iterable[Counted | FigureDate | DayRange | NamedTime]) -> str:
     """Return a query with blanks in the place of phrases."""
     for one in phrases:
         question = f"{question[: one.start]}{' ' * (one.end - one.start)}{question[one.end :]}"

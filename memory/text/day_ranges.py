@@ -9,9 +9,9 @@ from functools import cache
 
 from msgspec import Struct
 
+from memory.text.calendar_names import MONTHS, ONE_MONTH
 from memory.text.figure_dates import year_of
 from memory.text.folding import without_accents
-from memory.text.month_names import MONTHS, ONE_MONTH
 
 _LEAP_YEARS = 8
 """Years within which each day of the calendar comes again."""

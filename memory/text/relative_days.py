@@ -14,60 +14,11 @@ from functools import lru_cache
 from msgspec import Struct
 
 from memory.text import stop_words
+from memory.text.calendar_names import DAYS, MONTHS, NUMBERS, ONE_DAY, ONE_MONTH, ONE_SEASON, SEASONS, season_of
 from memory.text.folding import without_accents
-from memory.text.month_names import MONTHS, ONE_MONTH
 
 Meaning = Callable[[re.Match[str], date], tuple[date, date]]
 
-_NUMBERS = {
-    word: number
-    for number, words in enumerate(
-        (
-            "a an one einem einer un une una uno",
-            "two zwei deux dos due",
-            "three drei trois tres tre",
-            "four vier quatre cuatro quattro",
-            "five funf cinq cinco cinque",
-            "six sechs seis sei",
-            "seven sieben sept siete sette",
-            "eight acht huit ocho otto",
-            "nine neun neuf nueve nove",
-            "ten zehn dix diez dieci",
-            "eleven elf onze once undici",
-            "twelve zwolf douze doce dodici",
-            "thirteen dreizehn treize trece tredici",
-            "fourteen vierzehn quatorze catorce quattordici",
-            "fifteen funfzehn quinze quince quindici",
-        ),
-        1,
-    )
-    for word in words.split()
-}
-_DAYS = {
-    name: number
-    for number, names in enumerate(
-        (
-            "monday montag lundi lunes lunedi",
-            "tuesday dienstag mardi martes martedi",
-            "wednesday mittwoch mercredi miercoles mercoledi",
-            "thursday donnerstag jeudi jueves giovedi",
-            "friday freitag vendredi viernes venerdi",
-            "saturday samstag sonnabend samedi sabado sabato",
-            "sunday sonntag dimanche domingo domenica",
-        )
-    )
-    for name in names.split()
-}
-_SEASONS = {
-    name: month
-    for month, names in (
-        (3, "spring fruhling fruhjahr printemps primavera"),
-        (6, "summer sommer ete verano estate"),
-        (9, "autumn fall herbst automne otono autunno"),
-        (12, "winter hiver invierno inverno"),
-    )
-    for name in names.split()
-}
 _UNITS = (
     ("d", "day tag jour dia giorno giorni"),
     ("w", "week woche semaine semana settimana settimane"),
@@ -79,7 +30,7 @@ _LENGTHS = {"d": (1, 0), "w": (7, 3), "m": (30, 10), "y": (365, 45)}
 _RECENT = timedelta(days=14)
 _HERE = "hier"
 """Yesterday in French, and here in German."""
-_DECEMBER, _SATURDAY = 12, 5
+_SATURDAY = 5
 _COUPLE = ("a couple of", "un par de", "un paio di")
 _FEW = (
     *("a few", "several", "ein paar", "einigen", "mehreren", "quelques", "plusieurs", "unos", "unas", "algunos", "algunas"),
@@ -144,7 +95,7 @@ def _ago(match: re.Match[str], today: date) -> tuple[date, date]:
     if word in _COUPLE or word in _FEW:
         slack = max(1, slack)
         return _back(today, (2 if word in _COUPLE else _MOST_FEW) * length + slack), _back(today, 2 * length - slack)
-    number = int(word) if word.isdigit() else _NUMBERS.get(word, 1)
+    number = int(word) if word.isdigit() else NUMBERS.get(word, 1)
     return _back(today, number * length + slack), _back(today, number * length - slack)
 
 
@@ -163,7 +114,7 @@ def _weeks_ago(number: int) -> Meaning:
 
 def _fortnights_ago(match: re.Match[str], today: date) -> tuple[date, date]:
     word = (match["count"] or "a").lower()
-    return _weeks_ago(2 * (int(word) if word.isdigit() else _NUMBERS.get(word, 1)))(match, today)
+    return _weeks_ago(2 * (int(word) if word.isdigit() else NUMBERS.get(word, 1)))(match, today)
 
 
 def _half_a_year_ago(_: re.Match[str], today: date) -> tuple[date, date]:
@@ -174,7 +125,7 @@ def _half_a_year_ago(_: re.Match[str], today: date) -> tuple[date, date]:
 def _since(match: re.Match[str], today: date) -> tuple[date, date]:
     """The days from so many weeks, months or the like back until today."""
     word = match["count"].lower()
-    number = _MOST_FEW if word in _FEW else 2 if word in _COUPLE else int(word) if word.isdigit() else _NUMBERS.get(word, 1)
+    number = _MOST_FEW if word in _FEW else 2 if word in _COUPLE else int(word) if word.isdigit() else NUMBERS.get(word, 1)
     return _back(today, number * _length_of(match)[0]), today
 
 
@@ -182,10 +133,10 @@ def _before_last(match: re.Match[str], today: date) -> tuple[date, date]:
     """The day, week, month, season or year before the last one."""
     named = {key.rstrip("23"): value.lower() for key, value in match.groupdict().items() if value}
     if "day" in named:
-        day = _back(today, ((today.weekday() - _DAYS[named["day"]]) % 7 or 7) + 7)
+        day = _back(today, ((today.weekday() - DAYS[named["day"]]) % 7 or 7) + 7)
         return day, day
     if "season" in named:
-        return _season_before_last(today, _SEASONS[named["season"]])
+        return _season_before_last(today, SEASONS[named["season"]])
     if "name" in named:
         return _month_of_name_before_last(today, MONTHS[named["name"]])
     return _period_before_last(named, today)
@@ -193,7 +144,7 @@ def _before_last(match: re.Match[str], today: date) -> tuple[date, date]:
 
 def _season_before_last(today: date, month: int) -> tuple[date, date]:
     first, last = _ended_season(today, month)
-    return _season_of(max(1, first.year - 1), first.month) if first.year > 1 else (first, last)
+    return season_of(max(1, first.year - 1), first.month) if first.year > 1 else (first, last)
 
 
 def _month_of_name_before_last(today: date, month: int) -> tuple[date, date]:
@@ -227,7 +178,7 @@ def _is_this(match: re.Match[str]) -> bool:
 
 def _weekday(match: re.Match[str], today: date) -> tuple[date, date]:
     """The last such day before today; of "this" one, today may be it."""
-    day = _back(today, (today.weekday() - _DAYS[match["day"].lower()]) % 7 or (0 if _is_this(match) else 7))
+    day = _back(today, (today.weekday() - DAYS[match["day"].lower()]) % 7 or (0 if _is_this(match) else 7))
     return day, day
 
 
@@ -258,28 +209,23 @@ def _year(match: re.Match[str], today: date) -> tuple[date, date]:
 
 def _season(match: re.Match[str], today: date) -> tuple[date, date]:
     """The season of the year that is named; else the newest that has begun, and of a "last" one that has ended."""
-    month = _SEASONS[match["season"].lower()]
+    month = SEASONS[match["season"].lower()]
     if match["year"]:
-        return _season_of(int(match["year"]), month)
+        return season_of(int(match["year"]), month)
     if match["last"]:
         return _ended_season(today, month)
-    first, last = _season_of(today.year, month)
+    first, last = season_of(today.year, month)
     if first > today and first.year > 1:
-        first, last = _season_of(first.year - 1, month)
+        first, last = season_of(first.year - 1, month)
     return first, min(last, today)
 
 
 def _ended_season(today: date, month: int) -> tuple[date, date]:
     """Return the newest season of a kind that is over."""
-    first, last = _season_of(today.year, month)
+    first, last = season_of(today.year, month)
     while last >= today and first.year > 1:
-        first, last = _season_of(first.year - 1, month)
+        first, last = season_of(first.year - 1, month)
     return first, min(last, today)
-
-
-def _season_of(year: int, month: int) -> tuple[date, date]:
-    after = date(year, month + 3, 1) if month < _DECEMBER else date(min(year + 1, 9999), 3, 1)
-    return date(year, month, 1), after - timedelta(days=1)
 
 
 def _recently(_: re.Match[str], today: date) -> tuple[date, date]:
@@ -291,9 +237,9 @@ def _back(day: date, days: int) -> date:
     return date.fromordinal(max(1, day.toordinal() - days))
 
 
-_COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join((*_COUPLE, *_FEW, *_NUMBERS))})"
+_COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join((*_COUPLE, *_FEW, *NUMBERS))})"
 _ABOUT_DE, _ABOUT_ES = r"(?:etwa |ungefahr |rund |gut |knapp |circa )?", r"(?:unos |unas |como |casi |mas o menos )?"
-_DAY, _SEASON = rf"(?P<day>{'|'.join(_DAYS)})", rf"(?P<season>{'|'.join(_SEASONS)})"
+_DAY, _SEASON = rf"(?P<day>{ONE_DAY})", rf"(?P<season>{ONE_SEASON})"
 _PART = (
     r"(?:\s+(?:morning|noon|afternoon|evening|night|fruh|morgen|vormittag|mittag|nachmittag|abend|nacht"
     r"|matin|midi|apres-midi|soir|por la (?:manana|tarde|noche)|mattina|pomeriggio|sera))?"
@@ -310,10 +256,10 @@ _SCORSO = r"(?P<which>scors[oa]|passat[oa])"
 
 def _before_last_phrases() -> Sequence[tuple[str, Meaning]]:
     """These come first: they hold phrases for the last week or year."""
-    season, month, year = rf"(?P<season2>{'|'.join(_SEASONS)})", "(?P<month2>mois|mes|mese)", "(?P<year2>annee|ano|anno)"
+    season, month, year = rf"(?P<season2>{ONE_SEASON})", "(?P<month2>mois|mes|mese)", "(?P<year2>annee|ano|anno)"
     name, name2 = rf"(?P<name>{ONE_MONTH})", rf"(?P<name2>{ONE_MONTH})"
     week, weekend = "(?P<week2>semaine|semana|settimana)", "(?P<weekend2>week-?end|fin de semana|fine settimana|weekend)"
-    day = rf"(?P<day2>{'|'.join(_DAYS)})"
+    day = rf"(?P<day2>{ONE_DAY})"
     theirs = f"(?:{week}|{weekend}|{month}|{year}|{season}|{day}|{name2})"
     english = f"(?:(?P<week>week)|(?P<weekend>weekend)|(?P<month>month)|(?P<year>year)|{_SEASON}|{_DAY}|{name})"
     german = f"(?:(?P<week>woche)|(?P<weekend>wochenende)|(?P<month>monats?)|(?P<year>jahr)|{_SEASON}|{_DAY}|{name})"
@@ -370,13 +316,13 @@ def _day_phrases() -> Sequence[tuple[str, Meaning]]:
         (rf"{_COUNT} (?P<unit>giorn[io]|settiman[ae]|mes[ei]|ann[io]) fa", _ago),
         (rf"(?P<which>this past|last|past|this|previous|on) {_DAY}{_PART}", _weekday),
         (rf"(?P<which>{_LETZT}en|diesen|am) {_DAY}{_PART}", _weekday),
-        (rf"(?:le )?{_DAY} {_DERNIER}{_PART}|(?P<which2>ce) (?P<day2>{'|'.join(_DAYS)}){_PART}", _second(_weekday)),
+        (rf"(?:le )?{_DAY} {_DERNIER}{_PART}|(?P<which2>ce) (?P<day2>{ONE_DAY}){_PART}", _second(_weekday)),
         (
-            rf"(?:el )?{_DAY} {_PASSE}{_PART}|(?P<which2>el|este|el pasado) (?P<day2>{'|'.join(_DAYS)}){_PART}",
+            rf"(?:el )?{_DAY} {_PASSE}{_PART}|(?P<which2>el|este|el pasado) (?P<day2>{ONE_DAY}){_PART}",
             _second(_weekday),
         ),
         (
-            rf"(?:il |la )?{_DAY} {_SCORSO}{_PART}|(?P<which2>lo scorso|la scorsa|questo|questa) (?P<day2>{'|'.join(_DAYS)})",
+            rf"(?:il |la )?{_DAY} {_SCORSO}{_PART}|(?P<which2>lo scorso|la scorsa|questo|questa) (?P<day2>{ONE_DAY})",
             _second(_weekday),
         ),
         (r"(?:the )?(?P<which>last|past|this past|this|previous) weekend", _weekend),

@@ -1,0 +1,104 @@
+"""Years in a question, by number or counted from today: "2025", "last year", "vor zwei Jahren", "l'année dernière"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from functools import cache
+
+from msgspec import Struct
+
+from memory.text.calendar_names import NUMBERS
+
+Days = tuple[date, date]
+"""The first and the last day of a time."""
+InYear = Callable[[int], Days | None]
+"""What a time within a year is in that year, or None if that year has no such time."""
+
+_NEAR = timedelta(days=183)
+_YEARS_BETWEEN = 8
+"""Within so many years each day and each week of the calendar comes again."""
+
+
+class SaidYear(Struct, frozen=True):
+    """A year in a query: its position, and its number, or how many years it is before today's.
+
+    ``ago`` tells that it is counted in words ("two years ago") and not named ("last year").
+    """
+
+    start: int
+    end: int
+    number: int | None
+    back: int
+    ago: bool
+
+    def days_of(self, in_year: InYear, today: date) -> Days | None:
+        """Return the days of a time within this year. What began "a year ago" is not nearer to today than to that day."""
+        if self.number is not None:
+            return in_year(self.number)
+        year = today.year - self.back
+        days = in_year(year) if year >= 1 else None
+        if self.ago and days and days[1] - today > _NEAR - timedelta(days=365 * self.back):
+            return in_year(year - 1) if year > 1 else None
+        if days and days[0] > today and not self.back:
+            return in_year(year - 1) if year > 1 else None
+        return days
+
+
+def newest(in_year: InYear, today: date) -> Days | None:
+    """Return the days of the newest time of a kind that has begun."""
+    for year in range(today.year, max(0, today.year - _YEARS_BETWEEN - 1), -1):
+        days = in_year(year)
+        if days and days[0] <= today:
+            return days
+    return None
+
+
+def said_years(plain: str) -> list[SaidYear]:
+    """Return the years in a query without accents, in order."""
+    found: list[SaidYear] = []
+    for pattern, back in _patterns():
+        for match in pattern.finditer(plain):
+            if any(match.start() < one.end and one.start < match.end() for one in found):
+                continue
+            said = match.groupdict().get("said")
+            count = match.groupdict().get("count")
+            years = back if count is None else int(count) if count.isdecimal() else NUMBERS[count.lower()]
+            found.append(SaidYear(match.start(), match.end(), int(said) if said else None, years, ago=count is not None))
+    return sorted(found, key=lambda one: one.start)
+
+
+def year_beside(years: Sequence[SaidYear], plain: str, start: int, end: int) -> SaidYear | None:
+    """Return the year that is said right after a phrase or, if none is, right before it."""
+    after = next((one for one in years if one.start >= end), None)
+    if after and _joins()[0].fullmatch(plain, end, after.start) and not plain.startswith("'s", after.end):
+        return after
+    before = next((one for one in reversed(years) if one.end <= start), None)
+    return before if before and _joins()[1].fullmatch(plain, before.end, start) else None
+
+
+@cache
+def _joins() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what may stand between a time and its year, and between a year and its time."""
+    after = r"\.?,?\s(?:(?:of|in|from|im|von|vom|des|de|del|dell[ao]|di)\s|d'|dell')?|/"
+    return re.compile(after, re.IGNORECASE), re.compile(r"(?:,|'s)?\s(?:(?:on|am)\s)?", re.IGNORECASE)
+
+
+@cache
+def _patterns() -> Sequence[tuple[re.Pattern[str], int]]:
+    """Return how years are said, and how many years back each is."""
+    count = rf"(?P<count>\d{{1,2}}|{'|'.join(NUMBERS)})"
+    written = (
+        (r"this year|diese[sm] jahre?s?|cette annee|este ano|quest'anno", 0),
+        (r"(?:the )?year before last|vorletzte[sn] jahre?s?|l'avant-derniere annee|(?:el )?ano antepasado", 2),
+        (r"(?:the )?(?:last|past|previous) year|(?:letzt|vorig|vergangen)e[smn] jahre?s?", 1),
+        (r"l'an(?:nee)? (?:derniere?|passee?)|(?:el )?(?:ano pasado|pasado ano)", 1),
+        (r"(?:l')?anno (?:scorso|passato)|(?:lo )?scorso anno", 1),
+        (rf"{count} (?:years? ago|ann[io] fa)", 0),
+        (rf"vor {count} jahr(?:en)?", 0),
+        (rf"il y a {count} an(?:s|nees?)?", 0),
+        (rf"hace {count} anos?", 0),
+        (r"(?<![/.-])(?P<said>(?:19|20)\d\d)(?![/.-]\d)", 0),
+    )
+    return [(re.compile(rf"(?<!\w)(?:{text})(?!\w)", re.IGNORECASE), back) for text, back in written]

@@ -1,0 +1,185 @@
+"""Times of a year whose year is counted from today, in five languages: read as the days they mean, and asked of notes of many days."""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.base.clock import ManualClock
+from memory.audience import OWNER
+from memory.settings import MemorySettings
+from memory.text.dates import Span, spans, spelt_out, time_words
+from tests.memory.memory_engines import memory_at
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
+
+TODAY = date(2026, 11, 27)  # a Friday
+DAYS = st.dates(date(1990, 1, 1), date(2090, 12, 31))
+_MONTHS = {
+    "English": "January February March April May June July August September October November December",
+    "German": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+    "French": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "Spanish": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    "Italian": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+}
+MONTHS = {language: names.split() for language, names in _MONTHS.items()}
+LAST_YEAR = {
+    "English": ("What did we do in {} last year?", "{} last year", "last year in {}", "in {} of last year", "last year's {}"),
+    "German": (
+        "Was war im {} letztes Jahr?",
+        "{} letztes Jahr",
+        "letztes Jahr im {}",
+        "im {} des letzten Jahres",
+        "{} vorigen Jahres",
+    ),
+    "French": (
+        "en {} de l'année dernière",
+        "{} l'an dernier",
+        "l’année dernière, en {}",
+        "qu'a-t-on fait en {} de l'année passée ?",
+    ),
+    "Spanish": ("en {} del año pasado", "{} del pasado año", "el año pasado en {}", "¿qué hicimos el año pasado, en {}?"),
+    "Italian": ("in {} dell'anno scorso", "{} dello scorso anno", "l’anno scorso in {}", "lo scorso anno in {}"),
+}
+NUMBERS = {
+    "English": ("a", "two", "3"),
+    "German": ("einem", "zwei", "3"),
+    "French": ("un", "deux", "3"),
+    "Spanish": ("un", "dos", "3"),
+    "Italian": ("un", "due", "3"),
+}
+YEARS_AGO = {
+    "English": ("in {} {} years ago", "{1} years ago in {0}", "{}, {} years ago"),
+    "German": ("im {} vor {} Jahren", "vor {1} Jahren im {0}"),
+    "French": ("en {} d'il y a {} ans", "il y a {1} ans, en {0}", "{} il y a {} ans"),
+    "Spanish": ("en {} de hace {} años", "hace {1} años en {0}"),
+    "Italian": ("in {} di {} anni fa", "{1} anni fa in {0}"),
+}
+DAY_OF_MONTH = {
+    "English": ("on {0} {1} last year", "{1} {0} last year", "last year on {1} {0}th"),
+    "German": ("am {0}. {1} letztes Jahr", "letztes Jahr am {0}. {1}", "am {0}. {1} letzten Jahres"),
+    "French": ("le {0} {1} de l'année dernière",),
+    "Spanish": ("el {0} de {1} del año pasado",),
+    "Italian": ("il {0} {1} dell'anno scorso",),
+}
+
+
+def whole_month(year: int, month: int) -> Span:
+    return Span(date(year, month, 1), date(year, month, monthrange(year, month)[1]))
+
+
+@pytest.mark.parametrize("language", list(MONTHS))
+@given(DAYS, st.integers(1, 12))
+def test_a_month_of_last_year_is_that_month(language: str, today: date, month: int) -> None:
+    for written in LAST_YEAR[language]:
+        question = written.format(MONTHS[language][month - 1])
+        assert spans(question, today=today) == [whole_month(today.year - 1, month)], question
+
+
+@pytest.mark.parametrize("language", list(MONTHS))
+@given(DAYS, st.integers(1, 12), st.integers(1, 3))
+def test_a_month_some_years_ago_is_that_month_or_the_one_a_year_before(
+    language: str, today: date, month: int, ago: int
+) -> None:
+    for written in YEARS_AGO[language]:
+        question = written.format(MONTHS[language][month - 1], NUMBERS[language][ago - 1])
+        [span] = spans(question, today=today)
+        year = today.year - ago
+        near = whole_month(year, month).last - today > timedelta(days=183 - 365 * ago)
+        assert span == whole_month(year - near, month), question
+
+
+@pytest.mark.parametrize("language", list(MONTHS))
+@given(DAYS, DAYS)
+def test_a_day_of_last_year_is_that_day(language: str, today: date, day: date) -> None:
+    days = monthrange(today.year - 1, day.month)[1]
+    for written in DAY_OF_MONTH[language]:
+        question = written.format(min(day.day, days), MONTHS[language][day.month - 1])
+        meant = date(today.year - 1, day.month, min(day.day, days))
+        assert spans(question, today=today) == [Span(meant, meant)], question
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("What happened in the summer of last year?", "2025-06-01", "2025-08-31"),
+        ("letztes Jahr im Sommer", "2025-06-01", "2025-08-31"),
+        ("im Herbst vor zwei Jahren", "2024-09-01", "2024-11-30"),
+        ("im Herbst des vorletzten Jahres", "2024-09-01", "2024-11-30"),
+        ("l'été de l'année dernière", "2025-06-01", "2025-08-31"),
+        ("en verano del año pasado", "2025-06-01", "2025-08-31"),
+        ("nell'estate di due anni fa", "2024-06-01", "2024-08-31"),
+        ("in the fall of the year before last", "2024-09-01", "2024-11-30"),
+        ("im Frühling dieses Jahres", "2026-03-01", "2026-05-31"),
+        ("this year in winter", "2025-12-01", "2026-02-28"),
+        ("May last year", "2025-05-01", "2025-05-31"),
+        ("en mars de l'année dernière", "2025-03-01", "2025-03-31"),
+    ],
+)
+def test_a_season_or_month_and_a_year_in_words_are_one_time(question: str, first: str, last: str) -> None:
+    assert [(str(span.first), str(span.last)) for span in spans(question, today=TODAY)] == [(first, last)]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "où as-tu été l'année dernière ?",
+        "il y en avait sept l'année dernière",
+        "did prices fall last year?",
+        "did we march last year?",
+        "how long may last year's stock keep?",
+        "non ci siamo visti mai l'anno scorso",
+    ],
+)
+def test_common_words_that_are_names_of_months_and_seasons_too_are_none(question: str) -> None:
+    assert spans(question, today=TODAY) == [Span(date(2025, 1, 1), date(2025, 12, 31))]
+
+
+def test_words_of_the_phrase_only_point_at_its_time() -> None:
+    words = time_words("What did Tom repair in October last year?", today=TODAY)
+    assert words.names == {"october"}
+    assert {"last", "year"} <= words.beside
+    assert words.months == ("October",)
+    assert spelt_out("Wer kam am 3. Oktober letztes Jahr?", today=TODAY) == "Wer kam am 2025-10-03 (3 October 2025, Friday)?"
+
+
+def notes(tmp_path: Path) -> WorkspaceMemory:
+    folder = tmp_path / "ws/memory"
+    folder.mkdir(parents=True)
+    for back in range(800):
+        day = TODAY - timedelta(days=back)
+        if day.month in {9, 10, 11} or back % 10 == 0:
+            (folder / f"{day}.md").write_text(f"# {day}\n\n- {'Swept the yard' if back % 3 else 'Baked bread'} that year.\n")
+    clock = ManualClock(datetime(2026, 11, 27, 12, tzinfo=UTC))
+    return memory_at(folder.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
+
+
+async def found(memory: WorkspaceMemory, question: str) -> list[str]:
+    return [hit.path[7:17] for hit in (await memory.search(question, audience=OWNER)).hits]
+
+
+async def test_a_question_for_a_month_of_a_year_brings_notes_of_that_month_alone(tmp_path: Path) -> None:
+    memory = notes(tmp_path)
+    await memory.sync()
+    for question, month in (
+        ("October last year", "2025-10"),
+        ("Oktober letztes Jahr", "2025-10"),
+        ("Was war im Oktober vor einem Jahr?", "2025-10"),
+        ("en octobre de l'année dernière", "2025-10"),
+        ("octobre d'il y a deux ans", "2024-10"),
+        ("octubre del año pasado", "2025-10"),
+        ("ottobre dell'anno scorso", "2025-10"),
+    ):
+        days = await found(memory, question)
+        assert len(days) > 3, question
+        assert all(day.startswith(month) for day in days), question
+    assert await found(memory, "3 October last year") == ["2025-10-03", "2025-10-04"]
+    await memory.close()
