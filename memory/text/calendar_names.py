@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from datetime import date, timedelta
 
 _NAMES = (
@@ -78,3 +79,8 @@ def season_of(year: int, month: int) -> tuple[date, date]:
     """Return the first and last day of the season that begins in a month of a year."""
     after = date(year, month + 3, 1) if month < _DECEMBER else date(min(year + 1, 9999), 3, 1)
     return date(year, month, 1), after - timedelta(days=1)
+
+
+def month_of(year: int, month: int) -> tuple[date, date]:
+    """Return the first and last day of a month."""
+    return date(year, month, 1), date(year, month, monthrange(year, month)[1])

@@ -33,9 +33,7 @@ _LAST = frozenset(
     """.split()  # noqa: SIM905 - a list literal of them is three times as long
 )
 """Words beside the name of a time by which it is the newest that is over."""
-_THIS = frozenset(
-    {"this", "early", "late", "mid", "diesen", "dieses", "cet", "cette", "este", "esta", "questo", "questa", "quest"}
-)
+_THIS = frozenset({"this", "diesen", "dieses", "cet", "cette", "este", "esta", "questo", "questa", "quest"})
 _IN_WORDS = re.compile(r"[^\W_]+")
 _NUMBERS = re.compile(r"[\d.]*\d[\d.]*")
 _LONGEST_SEASON = 92
@@ -227,8 +225,8 @@ def _without(question: str, phrases: Iterable[Counted | FigureDate | DayRange | 
 def _written() -> tuple[tuple[re.Pattern[str], tuple[int, int, int]], ...]:
     """Return how days, months and years are written, and which groups are year, month and day (0: none). Compiled for the first search."""
     alone = (
-        r"\b(?:in|during|last|past|previous|this|since|of|early|late|mid|im|seit|letzten|vergangenen|vorigen|diesen|en|cet|au mois de"
-        rf"|depuis|desde|a|nel|da|lo scorso|questo) (?:early |late |mid[- ])?{_MONTH}(?: dernier| passe| pasado| scorso| passato)?\b"
+        r"\b(?:in|during|last|past|previous|this|since|of|im|seit|letzten|vergangenen|vorigen|diesen|en|cet|au mois de"
+        rf"|depuis|desde|a|nel|da|lo scorso|questo) {_MONTH}(?: dernier| passe| pasado| scorso| passato)?\b"
     )
     after = rf"\b{_MONTH} (?:dernier|pasado|scorso|passato)\b"
     return (

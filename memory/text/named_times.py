@@ -1,25 +1,22 @@
-"""Times within a year in a question, with the year in words: "October last year", "im Sommer vor zwei Jahren"."""
+"""Times within a year in a question: "October last year", "im Sommer vor zwei Jahren", "early November"."""
 
 from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date
 from functools import cache, partial
 
 from msgspec import Struct
 
-from memory.text.calendar_names import MONTHS, ONE_MONTH, ONE_SEASON, SEASONS, season_of
+from memory.text import parts_of_months
+from memory.text.calendar_names import MONTHS, ONE_MONTH, ONE_SEASON, SEASONS, month_of, season_of
 from memory.text.folding import without_accents
-from memory.text.year_words import Days, said_years, year_beside
+from memory.text.parts_of_months import PARTS
+from memory.text.year_words import Days, Meaning, Rule, SaidYear, newest, said_years, year_beside
 
-Meaning = Callable[[re.Match[str], int], Days | None]
-"""What a phrase means in a year."""
-
-_WORDS = re.compile(r"[^\W_]+")
-_KEYS = MONTHS.keys() | SEASONS.keys()
-"""Words of which a question has one that names such a time."""
+_WORDS, _YEAR = re.compile(r"[^\W_]+"), re.compile(r"(?:19|20)\d\d")
 _OTHER_WORDS = frozenset({"may", "march", "mar", "fall", "mai", "mars", "sept", "ete"})
 """Names that are common words in one of the languages: they need a word that leads to a time, or a capital letter."""
 
@@ -38,47 +35,63 @@ class NamedTime(Struct, frozen=True):
 
 
 def named_times(question: str, today: date) -> list[NamedTime]:
-    """Return the times within a year in a query whose year is counted in words, in order. None overlap."""
+    """Return the times within a year in a query, in order; those without a year have begun. None overlap."""
     found: list[NamedTime] = []
     plain = without_accents(question).replace("’", "'")
-    if _KEYS.isdisjoint(_WORDS.findall(plain.lower())):
-        return found
-    years = [one for one in said_years(plain) if one.number is None]
-    if not years:
-        return found
-    for pattern, meaning in _patterns():
-        for match in pattern.finditer(plain):
-            year = None if _is_another_word(match) else year_beside(years, plain, *match.span())
-            days = year.days_of(partial(meaning, match), today) if year else None
-            if year and days:
-                start, end = min(match.start(), year.start), max(match.end(), year.end)
-                if not any(start < one.end and one.start < end for one in found):
-                    found.append(NamedTime(start, end, *days, _names_of(plain[start:end])))
+    words = frozenset(_WORDS.findall(plain.lower()))
+    years: Sequence[SaidYear] | None = None
+    for keys, rules in _TOPICS:
+        if words.isdisjoint(keys):
+            continue
+        years = said_years(plain) if years is None else years
+        for pattern, meaning, alone in _compiled(rules):
+            for match in pattern.finditer(plain) if alone or years else ():
+                time = _read(match, meaning, plain, years, today, alone=alone)
+                if time and not any(time.start < one.end and one.start < time.end for one in found):
+                    found.append(time)
     return sorted(found, key=lambda one: one.start)
 
 
-def _is_another_word(match: re.Match[str]) -> bool:
-    name = match["name"]
-    leads = match.groupdict().get("lead") or match.groupdict().get("day")
-    return name in _OTHER_WORDS and not leads and match.start() > 0
+def _read(
+    match: re.Match[str], meaning: Meaning, plain: str, years: Sequence[SaidYear], today: date, *, alone: bool
+) -> NamedTime | None:
+    said = match.groupdict()
+    if said["name"] in _OTHER_WORDS and not alone and not said.get("lead") and not said.get("day") and match.start() > 0:
+        return None
+    if said.get("year"):
+        year = next((one for one in years if one.end == match.end("year")), None)
+    else:
+        year = year_beside(years, plain, *match.span())
+    within = partial(meaning, match)
+    if year and (alone or year.number is None):
+        days = year.days_of(within, today)
+    else:
+        year, days = None, newest(within, today, over=bool(said.get("over") or said.get("over2"))) if alone else None
+    if days is None:
+        return None
+    start, end = (min(match.start(), year.start), max(match.end(), year.end)) if year else match.span()
+    return NamedTime(start, end, *days, _names_of(plain[start:end]))
 
 
 def _names_of(phrase: str) -> frozenset[str]:
-    return frozenset(word for word in _WORDS.findall(phrase.lower()) if word in MONTHS or word in SEASONS)
+    return frozenset(
+        word for word in _WORDS.findall(phrase.lower()) if word in MONTHS or word in SEASONS or _YEAR.fullmatch(word)
+    )
 
 
 @cache
-def _patterns() -> Sequence[tuple[re.Pattern[str], Meaning]]:
-    """Compile them for the first question with such a name."""
+def _compiled(rules: Callable[[], Iterator[Rule]]) -> Sequence[tuple[re.Pattern[str], Meaning, bool]]:
+    """Compile them for the first question with one of their words."""
+    return [(re.compile(text, re.IGNORECASE), meaning, alone) for text, meaning, alone in rules()]
+
+
+def _rules_with_a_year() -> Iterator[Rule]:
     lead = r"(?P<lead>\b(?:in|during|since|of|until|im|seit|bis|en|au|cet|nel|nell'|l'|d')\s?(?:the\s)?)?"
     day = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.)?"
-    written = (
-        (rf"(?<![\d.]){day}(?:\s(?:of|de|di|du))?\s(?P<name>{ONE_MONTH})", _day),
-        (rf"\b(?P<name>{ONE_MONTH})\.?\s{day}(?!\d)", _day),
-        (rf"{lead}\b(?P<name>{ONE_MONTH})\b", _month),
-        (rf"{lead}\b(?P<name>{ONE_SEASON})\b", _season),
-    )
-    return [(re.compile(text, re.IGNORECASE), meaning) for text, meaning in written]
+    yield rf"(?<![\d.]){day}(?:\s(?:of|de|di|du))?\s(?P<name>{ONE_MONTH})\b", _day, False
+    yield rf"\b(?P<name>{ONE_MONTH})\.?\s{day}(?!\d)", _day, False
+    yield rf"{lead}\b(?P<name>{ONE_MONTH})\b", _month, False
+    yield rf"{lead}\b(?P<name>{ONE_SEASON})\b", _season, False
 
 
 def _day(match: re.Match[str], year: int) -> Days | None:
@@ -87,9 +100,15 @@ def _day(match: re.Match[str], year: int) -> Days | None:
 
 
 def _month(match: re.Match[str], year: int) -> Days:
-    month = MONTHS[match["name"].lower()]
-    return date(year, month, 1), date(year, month, monthrange(year, month)[1])
+    return month_of(year, MONTHS[match["name"].lower()])
 
 
 def _season(match: re.Match[str], year: int) -> Days:
     return season_of(year, SEASONS[match["name"].lower()])
+
+
+_TOPICS: Sequence[tuple[Collection[str], Callable[[], Iterator[Rule]]]] = (
+    (PARTS, parts_of_months.rules),
+    (MONTHS.keys() | SEASONS.keys(), _rules_with_a_year),
+)
+"""Rules, and words of which a question to which they apply has one."""

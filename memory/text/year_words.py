@@ -15,6 +15,10 @@ Days = tuple[date, date]
 """The first and the last day of a time."""
 InYear = Callable[[int], Days | None]
 """What a time within a year is in that year, or None if that year has no such time."""
+Meaning = Callable[[re.Match[str], int], Days | None]
+"""What a phrase for such a time means in a year."""
+Rule = tuple[str, Meaning, bool]
+"""A pattern of such phrases, in lower case and without accents, what they mean, and whether they need no year."""
 
 _NEAR = timedelta(days=183)
 _YEARS_BETWEEN = 8
@@ -46,11 +50,11 @@ class SaidYear(Struct, frozen=True):
         return days
 
 
-def newest(in_year: InYear, today: date) -> Days | None:
-    """Return the days of the newest time of a kind that has begun."""
+def newest(in_year: InYear, today: date, *, over: bool = False) -> Days | None:
+    """Return the days of the newest time of a kind that has begun, or that is over."""
     for year in range(today.year, max(0, today.year - _YEARS_BETWEEN - 1), -1):
         days = in_year(year)
-        if days and days[0] <= today:
+        if days and (days[1] < today if over else days[0] <= today):
             return days
     return None
 
@@ -87,18 +91,22 @@ def _joins() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 @cache
 def _patterns() -> Sequence[tuple[re.Pattern[str], int]]:
-    """Return how years are said, and how many years back each is."""
-    count = rf"(?P<count>\d{{1,2}}|{'|'.join(NUMBERS)})"
-    written = (
-        (r"this year|diese[sm] jahre?s?|cette annee|este ano|quest'anno", 0),
-        (r"(?:the )?year before last|vorletzte[sn] jahre?s?|l'avant-derniere annee|(?:el )?ano antepasado", 2),
-        (r"(?:the )?(?:last|past|previous) year|(?:letzt|vorig|vergangen)e[smn] jahre?s?", 1),
-        (r"l'an(?:nee)? (?:derniere?|passee?)|(?:el )?(?:ano pasado|pasado ano)", 1),
-        (r"(?:l')?anno (?:scorso|passato)|(?:lo )?scorso anno", 1),
-        (rf"{count} (?:years? ago|ann[io] fa)", 0),
-        (rf"vor {count} jahr(?:en)?", 0),
-        (rf"il y a {count} an(?:s|nees?)?", 0),
-        (rf"hace {count} anos?", 0),
-        (r"(?<![/.-])(?P<said>(?:19|20)\d\d)(?![/.-]\d)", 0),
-    )
-    return [(re.compile(rf"(?<!\w)(?:{text})(?!\w)", re.IGNORECASE), back) for text, back in written]
+    return [(re.compile(rf"(?<!\w)(?:{text})(?!\w)", re.IGNORECASE), back) for text, back in _WRITTEN]
+
+
+_COUNT = rf"(?P<count>\d{{1,2}}|{'|'.join(NUMBERS)})"
+_WRITTEN = (
+    (r"this year|diese[sm] jahre?s?|cette annee|este ano|quest'anno", 0),
+    (r"(?:the )?year before last|vorletzte[sn] jahre?s?|(?:l')?avant-derniere annee|(?:el )?ano antepasado", 2),
+    (r"(?:the )?(?:last|past|previous) year|(?:letzt|vorig|vergangen)e[smn] jahre?s?", 1),
+    (r"(?:l')?an(?:nee)? (?:derniere?|passee?)|(?:el )?(?:ano pasado|pasado ano)", 1),
+    (r"(?:l')?anno (?:scorso|passato)|(?:lo )?scorso anno", 1),
+    (rf"{_COUNT} (?:years? ago|ann[io] fa)", 0),
+    (rf"vor {_COUNT} jahr(?:en)?", 0),
+    (rf"il y a {_COUNT} an(?:s|nees?)?", 0),
+    (rf"hace {_COUNT} anos?", 0),
+    (r"(?<![\d./-])(?P<said>(?:19|20)\d\d)(?![./-]?\d)", 0),
+)
+"""How years are said, and how many years back each is."""
+ONE_YEAR = "|".join(re.sub(r"\(\?P<\w+>", "(?:", text) for text, _ in _WRITTEN)
+"""A pattern that matches each of them."""

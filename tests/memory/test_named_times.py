@@ -71,6 +71,37 @@ DAY_OF_MONTH = {
     "Italian": ("il {0} {1} dell'anno scorso",),
 }
 
+PARTS = {
+    "English": (
+        ("early {}", "at the beginning of {}", "what did we do at the start of {}?"),
+        ("mid {}", "mid-{}", "in the middle of {}"),
+        ("late {}", "towards the end of {}", "by the end of {}"),
+    ),
+    "German": (("Anfang {}", "Was war Anfang {}?"), ("Mitte {}", "seit Mitte {}"), ("Ende {}", "gegen Ende {}")),
+    "French": (
+        ("début {}", "au début du mois de {}", "qu'a-t-on fait début {} ?"),
+        ("mi-{}", "à la mi-{}", "au milieu du mois de {}"),
+        ("fin {}", "à la fin du mois de {}", "fin de {}"),
+    ),
+    "Spanish": (
+        ("a principios de {}", "al inicio de {}", "a primeros de {}", "¿qué hicimos a comienzos del mes de {}?"),
+        ("a mediados de {}", "hacia mediados del mes de {}"),
+        ("a finales de {}", "a fines de {}", "al final de {}"),
+    ),
+    "Italian": (
+        ("inizio {}", "all'inizio di {}", "ai primi di {}"),
+        ("metà {}", "a metà {}", "a metà di {}"),
+        ("fine {}", "alla fine di {}", "verso la fine di {}"),
+    ),
+}
+OF_LAST_YEAR = {
+    "English": ("{} last year", "{} of last year"),
+    "German": ("{} letztes Jahr", "{} letzten Jahres", "letztes Jahr {}"),
+    "French": ("{} de l'année dernière", "l'an dernier, {}"),
+    "Spanish": ("{} del año pasado", "el año pasado {}"),
+    "Italian": ("{} dell'anno scorso", "l'anno scorso {}"),
+}
+
 
 def whole_month(year: int, month: int) -> Span:
     return Span(date(year, month, 1), date(year, month, monthrange(year, month)[1]))
@@ -105,6 +136,62 @@ def test_a_day_of_last_year_is_that_day(language: str, today: date, day: date) -
         question = written.format(min(day.day, days), MONTHS[language][day.month - 1])
         meant = date(today.year - 1, day.month, min(day.day, days))
         assert spans(question, today=today) == [Span(meant, meant)], question
+
+
+@pytest.mark.parametrize("language", list(MONTHS))
+@given(DAYS, st.integers(1, 12), st.integers(0, 2))
+def test_a_part_of_a_month_is_a_third_of_it(language: str, today: date, month: int, part: int) -> None:
+    def third(year: int) -> Span:
+        first, last = whole_month(year, month).first, whole_month(year, month).last
+        start = first + timedelta(days=10 * part)
+        return Span(start, last if part == 2 else start + timedelta(days=9))
+
+    this = third(today.year)
+    for written in PARTS[language][part]:
+        name = MONTHS[language][month - 1]
+        phrase = written.format(name)
+        for question, year in ((written.format(f"{name} 2024"), 2024), (phrase, today.year - (this.first > today))):
+            assert spans(question, today=today) == [third(year)], question
+        if "?" not in phrase:
+            for of_last_year in OF_LAST_YEAR[language]:
+                question = of_last_year.format(phrase)
+                assert spans(question, today=today) == [third(today.year - 1)], question
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("early 2025", "2025-01-01", "2025-04-30"),
+        ("Was war Mitte 2025?", "2025-05-01", "2025-08-31"),
+        ("a finales del año pasado", "2025-09-01", "2025-12-31"),
+        ("Ende letzten Jahres", "2025-09-01", "2025-12-31"),
+        ("début de l'année dernière", "2025-01-01", "2025-04-30"),
+        ("fine dell'anno scorso", "2025-09-01", "2025-12-31"),
+        ("at the beginning of the year", "2026-01-01", "2026-04-30"),
+        ("late summer", "2026-08-01", "2026-08-31"),
+        ("Ende des Winters", "2026-02-01", "2026-02-28"),
+        ("early last November", "2026-11-01", "2026-11-10"),
+        ("late last November", "2025-11-21", "2025-11-30"),
+        ("fin novembre dernier", "2025-11-21", "2025-11-30"),
+    ],
+)
+def test_years_and_seasons_have_parts_too(question: str, first: str, last: str) -> None:
+    assert [(str(span.first), str(span.last)) for span in spans(question, today=TODAY)] == [(first, last)]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "one fine May morning",
+        "la final de 2025",
+        "the Meta 2025 report",
+        "the end of part 2",
+        "at the end we may march",
+        "mi mayo",
+    ],
+)
+def test_common_words_that_are_parts_too_are_none(question: str) -> None:
+    assert spans(question, today=TODAY) == []
 
 
 @pytest.mark.parametrize(
@@ -182,4 +269,22 @@ async def test_a_question_for_a_month_of_a_year_brings_notes_of_that_month_alone
         assert len(days) > 3, question
         assert all(day.startswith(month) for day in days), question
     assert await found(memory, "3 October last year") == ["2025-10-03", "2025-10-04"]
+    await memory.close()
+
+
+async def test_a_question_for_a_part_of_a_month_brings_notes_of_that_part_alone(tmp_path: Path) -> None:
+    memory = notes(tmp_path)
+    await memory.sync()
+    for question, first, last in (
+        ("early November", "2026-11-01", "2026-11-10"),
+        ("Anfang November", "2026-11-01", "2026-11-10"),
+        ("Mitte Oktober", "2026-10-11", "2026-10-20"),
+        ("What did we do at the end of October?", "2026-10-21", "2026-10-31"),
+        ("fin octobre de l'année dernière", "2025-10-21", "2025-10-31"),
+        ("a mediados de octubre", "2026-10-11", "2026-10-20"),
+        ("fine ottobre", "2026-10-21", "2026-10-31"),
+    ):
+        days = await found(memory, question)
+        assert len(days) > 3, question
+        assert all(first <= day <= last for day in days), question
     await memory.close()
