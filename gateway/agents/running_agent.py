@@ -15,6 +15,7 @@ from agent.transcript.entries import FlushReceipt, Pinned, Unpinned
 from gateway.agents.ended_sessions import UNDO_FOR, EndedSessions
 from gateway.agents.session_contexts import SessionContexts, fallback_of, main_key
 from gateway.base.errors import HomebodyError, StorageFailed
+from gateway.budget.raised_limits import keys_of
 from gateway.ledger.rows import Unasked
 from gateway.routing.routed_message import is_isolated
 from gateway.sessions.sessions_file import SessionRecord, conversations_elsewhere
@@ -93,7 +94,7 @@ class RunningAgent:
         self._reset_rules.clear()
         self.ended_sessions.adopt(settings.hooks.internal)
         if self.budget_guard is not None:
-            self.budget_guard.adopt(settings.budgets)
+            self.budget_guard.adopt(settings.budgets, keys_of(settings, self.id))
 
     async def current(
         self, key: str, audience: Audience, *, address: str = "", space: str = "", spoken: bool = True

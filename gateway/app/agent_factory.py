@@ -28,6 +28,7 @@ from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.budgeted_calls import BudgetEmbedder
+from gateway.budget.raised_limits import keys_of
 from gateway.ledger.protocol import Ledger
 from gateway.media.outgoing import OutgoingFiles
 from gateway.models.model_registry import ModelRegistry
@@ -193,6 +194,7 @@ def _budget_guard(parts: AgentParts, agent_id: str, settings: Settings, zone: Zo
         price=parts.models.price,
         tell=parts.tell_owner,
         telemetry=parts.telemetry,
+        keys=keys_of(settings, agent_id),
     )
 
 

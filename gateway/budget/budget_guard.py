@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from agent.models.catalog.prices import Price
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
+from gateway.budget.raised_limits import BudgetKeys
 from gateway.budget.usage_report import first_day
 from gateway.ledger.spending_rows import Limit, NewCall, Reserved, Same, SpendingLedger, Spent, UsageBy, UsageRow
 from gateway.settings.budget_settings import BudgetSettings, DailyBudget
@@ -25,6 +26,9 @@ log = logging.getLogger(__name__)
 
 WAIT_SECONDS: Final = 60.0
 """How long the calls of a turn, or one outside of turns, wait in all for calls under way to leave room in a budget."""
+
+
+_KEYS: Final = BudgetKeys()
 
 
 class Spender(Struct, frozen=True, kw_only=True):
@@ -54,10 +58,12 @@ class BudgetGuard:
         price: Callable[[str], Price],
         tell: Callable[[str], None],
         telemetry: Telemetry | None = None,
+        keys: BudgetKeys = _KEYS,
     ) -> None:
         self.telemetry = telemetry or Telemetry()
         self._spending = spending
         self.settings = settings
+        self._keys = keys
         self._clock = clock
         self._agent = agent
         self._zone = zone
@@ -72,9 +78,17 @@ class BudgetGuard:
         self._shares: dict[str, float] = {}
         self.settling: set[asyncio.Task[None]] = set()
 
-    def adopt(self, settings: BudgetSettings) -> None:
-        """Use other budgets from the next call on."""
+    def adopt(self, settings: BudgetSettings, keys: BudgetKeys) -> None:
+        """Use other budgets from the next call on. ``keys`` are the settings that those of heartbeats and sub-agents are in."""
         self.settings = settings
+        self._keys = keys
+
+    def refusal(self, session: str, reserved: Reserved) -> tuple[str, str]:
+        """Return in words why a call of a session was refused, and what helps."""
+        from gateway.budget.budget_words import refusal
+
+        spender = self._spenders.get(session)
+        return refusal(reserved, spender.source if spender else "", self._keys)
 
     async def allow_once(self, session: str) -> None:
         """Allow the next message of a session regardless of budgets, also after a restart. Raises StorageFailed."""
@@ -146,6 +160,9 @@ class BudgetGuard:
             if not (waits and reserved.only_held and left > 0):
                 break
             waited += await self._wait(session, reserved, left)
+        if reserved.broken is not None and not (background or reserved.only_held):
+            with contextlib.suppress(StorageFailed):
+                reserved = replace(reserved, turns=await self._spending.turn_costs(call))
         try:
             await self._warn(call, limits, reserved)
         except asyncio.CancelledError:
@@ -197,10 +214,11 @@ class BudgetGuard:
         for limit in limits:
             if not (self.settings.enabled or limit.of):
                 continue
-            share, refused = reserved.shares[limit.name], reserved.broken == limit
+            share, refused = reserved.shares[limit.name], limit in (reserved.broken, *reserved.further)
             held = reserved.held if refused and reserved.only_held else 0.0
             own = limit.share(call.tokens, call.usd)
-            if (share if refused or not limit.by_use else share - own) < self.settings.warn_at or (held and not call.source):
+            made = reserved.row is not None and not limit.by_use
+            if (share if refused or made else share - own) < self.settings.warn_at or (held and not call.source):
                 continue
             whose = limit.name if limit.same in {"", "background"} else f"{limit.name} {getattr(call, limit.same)}"
             unseen = refused and bool(call.source or call.background)
@@ -211,7 +229,7 @@ class BudgetGuard:
             except StorageFailed:
                 continue
             if due:
-                line = budget_line(limit, call, share - own, refused=refused, held=held)
+                line = budget_line(limit, call, reserved, self._keys, refused=refused, held=held)
                 log.warning("%s", line)
                 self.tell(line)
 
@@ -336,7 +354,7 @@ class Unwritten:
         own = {limit.name: limit.share(call.tokens, call.usd) for limit in limits}
         broken = next((one for one in limits if one.is_broken(shares[one.name], own[one.name], force=force)), None)
         if broken is not None:
-            return Reserved(row=None, broken=broken, shares=shares)
+            return Reserved(row=None, broken=broken, shares=shares, tokens=call.tokens, usd=call.usd)
         self._last -= 1
         self._calls[self._last] = _Call(call)
         return Reserved(row=self._last, broken=None, shares=shares)

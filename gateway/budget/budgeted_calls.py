@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import Final, Literal, cast
+from typing import Literal, cast
 
 from msgspec import structs
 
@@ -17,8 +17,8 @@ from agent.models.middleware.model_middleware import ModelMiddleware
 from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Model, Part, Request
 from gateway.budget.budget_guard import BudgetGuard
-from gateway.budget.budget_words import goes_on, how_to_raise, no_room
-from gateway.ledger.spending_rows import Reserved, Spent
+from gateway.budget.budget_words import no_room
+from gateway.ledger.spending_rows import Spent
 from memory.embedding.protocol import Embedder
 from memory.errors import EmbeddingFailed
 
@@ -53,7 +53,9 @@ class BudgetMiddleware(ModelMiddleware):
             purpose=request.purpose,
         )
         if reserved.broken is not None or reserved.row is None:
-            yield _held(self.name, reserved)
+            why, hint = self._guard.refusal(self._session, reserved)
+            failure = Failure(kind="billing", message=why, hint=hint)
+            yield AssistantMessage(content=(), model=self.name, stop="error", failure=failure)
             return
         said, before, settled, began = 0, Spent(cost=0.0), False, self._guard.telemetry.monotonic()
         try:
@@ -92,10 +94,6 @@ class BudgetMiddleware(ModelMiddleware):
         """Do nothing: the wrapped model is shared and closed by its owner."""
 
 
-USED_UP: Final = "Today's budget is used up"
-"""How the failure of a call begins that a budget does not allow."""
-REFUSED: Final = "Today's budget allows no such call"
-"""The same for the budget of a job, webhook or sub-agent, of which nothing may be used yet."""
 SESSION = "memory search"
 """The name under which embeddings are booked."""
 LOCAL = frozenset({"local", "fake"})
@@ -161,10 +159,8 @@ class BudgetEmbedder:
             raise EmbeddingFailed(f"{why}, so no vectors are created.", hint="Memory is searched by keyword meanwhile.")
         if reserved.row is None:
             name = reserved.broken.name if reserved.broken else "the budget"
-            raise EmbeddingFailed(
-                f"Today's budget ({name}) is used up, so no vectors are created.",
-                hint=f"Memory is searched by keyword meanwhile. To raise the budget: homebody config set {name} ...",
-            )
+            _, hint = self._budget_guard.refusal(SESSION, reserved)
+            raise EmbeddingFailed(f"Today's budget ({name}) is used up, so no vectors are created.", hint=hint)
         spent = Spent(cost=0.0)
         try:
             vectors = await self.within.embed(texts, purpose=purpose)
@@ -176,31 +172,6 @@ class BudgetEmbedder:
     async def close(self) -> None:
         """Close the wrapped embedder."""
         await self.within.close()
-
-
-def _held(model: str, reserved: Reserved) -> AssistantMessage:
-    """The failure for a blocked call. Its hint suggests twice the limit, or a default if the limit is zero."""
-    limit = reserved.broken
-    if why := no_room(reserved):
-        failure = Failure(kind="billing", message=f"{why}.", hint="Send your message again in a minute.")
-        return AssistantMessage(content=(), model=model, stop="error", failure=failure)
-    name = "the budget" if limit is None else limit.name
-    used = "" if limit is None else f" (${limit.usd:.2f})" if limit.usd is not None else f" ({limit.tokens or 0:,} tokens)"
-    more = (
-        ""
-        if limit is None
-        else f"{limit.usd * 2 or 5:g}"
-        if limit.usd is not None
-        else f"{(limit.tokens or 0) * 2 or 1_000_000}"
-    )
-    if limit is not None and limit.of:
-        told = f"{REFUSED}: the next answer could exceed the daily budget of {limit.of}{used}."
-        tokens, usd = round(reserved.own * (limit.tokens or 0)), reserved.own * (limit.usd or 0.0)
-        hint = goes_on(limit, reserved.own) + how_to_raise(limit, tokens, usd)
-        return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))
-    told = f"{USED_UP}: the next answer could exceed {name}{used}."
-    hint = f"Send /budget once, then your message again; or raise the budget: homebody config set {name} {more}"
-    return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))
 
 
 CHARS_A_TOKEN = 4

@@ -9,11 +9,24 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.base.errors import StorageFailed
 from gateway.ledger.database import Database
-from gateway.ledger.spending_rows import Limit, NewCall, RecordedCall, Reserved, Same, Spent, SpentOn, UsageBy, UsageRow
+from gateway.ledger.spending_rows import (
+    Limit,
+    NewCall,
+    RecordedCall,
+    Reserved,
+    Same,
+    Spent,
+    SpentOn,
+    TurnCosts,
+    UsageBy,
+    UsageRow,
+)
 from gateway.ledger.thread import LedgerConnection, NameCache
+from gateway.ledger.turn_costs import turn_costs
 from gateway.ledger.values import NUMBERS, clean, instant, listed, stamp
 
 _ALLOWED, _NOTED = "allowed:", "noted:"
@@ -68,13 +81,17 @@ class SpendingPart:
                         row=None,
                         broken=limit,
                         shares=shares,
+                        tokens=call.tokens,
+                        usd=call.usd,
                         held=limit.share(*under_way.used(db, call, counted[limit.name])) - own[limit.name],
-                        own=own[limit.name],
                         as_of=as_of,
                     )
                     for limit in broken
                 ]
-                return next((one for one in refusals if not one.only_held), refusals[0])
+                lasting = [one for one in refusals if not one.only_held]
+                if not lasting:
+                    return refusals[0]
+                return replace(lasting[0], further=tuple(one.broken for one in lasting[1:] if one.broken is not None))
             values = (
                 *(call.day, at, call.agent, call.session, call.model),
                 *(int(call.background), call.tokens, call.usd),
@@ -141,6 +158,9 @@ class SpendingPart:
         self._changes += 1
         if self._total is not None and day >= self._total[0]:
             self._total = self._total[0], self._total[1] + cost
+
+    async def turn_costs(self, call: NewCall) -> TurnCosts:
+        return await self._connection.run(lambda db: turn_costs(db, call), synced=False)
 
     async def cost_since(self, day: str) -> float:
         if self.shared or self._total is None or self._total[0] != day:

@@ -48,6 +48,13 @@ class SpendingLedger(Protocol):
         """Return the tokens and the USD that sessions have used since the day of an instant; without those that used nothing."""
         ...
 
+    async def turn_costs(self, call: NewCall) -> TurnCosts:
+        """Return what the turn that makes a call has used so far, and the dearest of the latest turns for the same source or session.
+
+        All sub-agents count as one source. Work in the background belongs to no turn.
+        """
+        ...
+
     async def cost_since(self, day: str) -> float:
         """Return what all calls from a day on cost, in USD, reservations included, those of other gateways of a cluster, too."""
         ...
@@ -106,6 +113,10 @@ class Limit(Struct, frozen=True, kw_only=True):
         of_usd = 0.0 if self.usd is None or not usd else usd / max(self.usd, 1e-9)
         return max(of_tokens, of_usd)
 
+    def amount(self, share: float) -> float:
+        """Return how many tokens or USD a share of the limit is: the reverse of ``share``."""
+        return share * (max(self.tokens or 0, 1) if self.usd is None else max(self.usd, 1e-9))
+
     def is_broken(self, share: float, own: float, *, force: bool = False) -> bool:
         """Whether a call may not be made with which ``share`` of the limit would be used, ``own`` of it at most by the call itself."""
         if force and not self.of:
@@ -115,19 +126,32 @@ class Limit(Struct, frozen=True, kw_only=True):
         return share > 1
 
 
+class TurnCosts(Struct, frozen=True, kw_only=True):
+    """What a turn has used so far, and the ``dearest`` one before it."""
+
+    tokens: int = 0
+    usd: float = 0.0
+    dearest_tokens: int = 0
+    dearest_usd: float = 0.0
+
+
 class Reserved(Struct, frozen=True, kw_only=True):
     """The result of a reservation: the call's row, or the limit it could exceed. ``shares`` of each limit are used with this call.
 
-    ``held``: the share of the broken limit that calls under way have reserved, and of which they may leave a part; ``own``: the most that
-    the call itself would use of it. ``as_of``: how many calls had been settled before.
+    Of one that is refused, ``tokens`` and ``usd`` are the most that it can use. ``held``: the share of the broken limit that calls under
+    way have reserved, and of which they may leave a part. ``further`` limits refuse it, too, whatever those leave. ``as_of``: how many
+    calls had been settled before. ``turns``: what such turns cost, where nothing is waited for.
     """
 
     row: int | None
     broken: Limit | None
     shares: dict[str, float]
+    tokens: int = 0
+    usd: float | None = None
     held: float = 0.0
-    own: float = 0.0
+    further: tuple[Limit, ...] = ()
     as_of: int = 0
+    turns: TurnCosts = TurnCosts()
 
     @property
     def only_held(self) -> bool:
@@ -135,7 +159,11 @@ class Reserved(Struct, frozen=True, kw_only=True):
         limit = self.broken
         if limit is None or self.held <= 0:
             return False
-        return not limit.is_broken(round(self.shares[limit.name] - self.held, _DIGITS), self.own)
+        return not limit.is_broken(round(self.shares[limit.name] - self.held, _DIGITS), self.own_of(limit))
+
+    def own_of(self, limit: Limit) -> float:
+        """Return which share of a limit the refused call can use at most."""
+        return limit.share(self.tokens, self.usd)
 
 
 class Spent(Struct, frozen=True, kw_only=True):

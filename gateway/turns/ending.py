@@ -30,8 +30,7 @@ from gateway.approvals.approval_gate import LIFETIME
 from gateway.approvals.asking import Asking
 from gateway.approvals.record import public_name
 from gateway.base import errors
-from gateway.budget.budget_words import TAKEN
-from gateway.budget.budgeted_calls import REFUSED, USED_UP
+from gateway.budget.budget_words import REFUSED, TAKEN, USED_UP
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Arrival, InboxRow, NewApproval, NewEvent, NewOutbound, Turn, TurnEnd, Unasked
 from gateway.ledger.unasked import APPROVAL
@@ -373,7 +372,7 @@ def as_question(question: NewApproval, unasked: Unasked | None) -> Unasked | Non
     return None if unasked is None else replace(unasked, source=f"{APPROVAL}{question.id}", counts=False)
 
 
-_LONGEST_REASON: Final = 300
+_LONGEST_REASON: Final = 600
 """Characters of the reason that is stored of a failed turn."""
 
 

@@ -14,10 +14,11 @@ from pydantic.alias_generators import to_snake
 from agent.messages import AssistantMessage, Text, Usage
 from gateway.base.clock import ManualClock
 from gateway.budget.budget_words import goes_on, how_to_raise
+from gateway.budget.raised_limits import BudgetKeys
 from gateway.budget.usage_report import facts, usage_facts, usage_table
 from gateway.ledger.job_rows import NewJob
 from gateway.ledger.rows import Arrival
-from gateway.ledger.spending_rows import Limit, NewCall, Spent
+from gateway.ledger.spending_rows import Limit, NewCall, Reserved, Spent, TurnCosts
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.subagent_rows import NewSubAgent
 from gateway.settings.root import Settings
@@ -113,10 +114,18 @@ async def test_jobs_and_sub_agents_are_told_by_their_names(tmp_path: Path) -> No
 )
 def test_it_is_said_what_gives_a_source_more(name: str, advice: str) -> None:
     in_usd = not name.endswith("tokens")
-    limit = Limit(name=name, of="somebody", usd=0.2 if in_usd else None, tokens=None if in_usd else 700)
-    assert advice in how_to_raise(limit, 500, 0.2)
-    assert ("tomorrow" in goes_on(limit, 0.9)) == (name != "subagent:x1")
-    assert not goes_on(limit, 1.1), "no day allows such a call"
+    usd, tokens = (0.2, None) if in_usd else (None, 700)
+    limit = Limit(name=name, of="somebody", usd=usd, tokens=tokens, within="s" if name == "subagent:x1" else "")
+
+    def refused(share: float) -> Reserved:
+        most = {"tokens": round(share * 700), "usd": share * 0.2}
+        turns = TurnCosts(dearest_tokens=100, dearest_usd=0.1)
+        return Reserved(row=None, broken=limit, shares={limit.name: share}, turns=turns, **most)
+
+    source, keys = name.removesuffix(".usd").removesuffix(".tokens"), BudgetKeys(subagent_usd=0.2)
+    assert advice in how_to_raise(limit, refused(1.0 if in_usd else 500 / 700), source, keys)
+    assert ("tomorrow" in goes_on(limit, refused(0.9), source)) == (name != "subagent:x1")
+    assert not goes_on(limit, refused(1.1), source), "no day allows such a call"
     if "config set" in advice:
         key, value = advice.strip("`").split()[-2:]
         account = {"user": "me@example.org", "imap": {"host": "imap.example.org"}, "password": "p"}
@@ -177,7 +186,7 @@ async def test_a_budget_that_allows_no_call_is_not_told_of_as_used(street: Make)
     assert len(said) == 1
     assert said[0].startswith("💸 The daily budget of job “plants” (10 tokens) allows no call: one may take up to ")
     assert "used" not in said[0]
-    needed = int(said[0].partition("--tokens ")[2].strip("`"))
+    needed = int(said[0].partition("--tokens ")[2].partition("`")[0])
     s2 = street(agent=SMALL)
     s2.model.reply_with(used(9000))
     async with s2.house() as (house, _):
