@@ -11,9 +11,11 @@ from functools import cache, partial
 from msgspec import Struct
 
 from memory.text import parts_of_months
-from memory.text.calendar_names import MONTHS, ONE_MONTH, ONE_SEASON, SEASONS, month_of, season_of
+from memory.text.calendar_names import DAYS, MONTHS, ONE_MONTH, ONE_SEASON, SEASONS, month_of, season_of
 from memory.text.folding import without_accents
 from memory.text.parts_of_months import PARTS
+from memory.text.weekdays_of_weeks import weekdays_of_weeks
+from memory.text.weeks import CALENDAR_WEEK_KEYS, WEEK_OF_MONTH_KEYS, calendar_weeks, weeks_of_months
 from memory.text.year_words import Days, Meaning, Rule, SaidYear, newest, said_years, year_beside
 
 _WORDS, _YEAR = re.compile(r"[^\W_]+"), re.compile(r"(?:19|20)\d\d")
@@ -40,6 +42,9 @@ def named_times(question: str, today: date) -> list[NamedTime]:
     plain = without_accents(question).replace("’", "'")
     words = frozenset(_WORDS.findall(plain.lower()))
     years: Sequence[SaidYear] | None = None
+    if not words.isdisjoint(DAYS):
+        singles = weekdays_of_weeks(plain, today)
+        found = [NamedTime(start, end, day, day, frozenset()) for start, end, day in singles]
     for keys, rules in _TOPICS:
         if words.isdisjoint(keys):
             continue
@@ -56,7 +61,7 @@ def _read(
     match: re.Match[str], meaning: Meaning, plain: str, years: Sequence[SaidYear], today: date, *, alone: bool
 ) -> NamedTime | None:
     said = match.groupdict()
-    if said["name"] in _OTHER_WORDS and not alone and not said.get("lead") and not said.get("day") and match.start() > 0:
+    if said.get("name") in _OTHER_WORDS and not alone and not said.get("lead") and not said.get("day") and match.start() > 0:
         return None
     if said.get("year"):
         year = next((one for one in years if one.end == match.end("year")), None)
@@ -70,7 +75,8 @@ def _read(
     if days is None:
         return None
     start, end = (min(match.start(), year.start), max(match.end(), year.end)) if year else match.span()
-    return NamedTime(start, end, *days, _names_of(plain[start:end]))
+    names = _names_of(plain[start:end]).union(_WORDS.findall(f"{said.get('term') or ''} {said.get('number2') or ''}".lower()))
+    return NamedTime(start, end, *days, names)
 
 
 def _names_of(phrase: str) -> frozenset[str]:
@@ -109,6 +115,8 @@ def _season(match: re.Match[str], year: int) -> Days:
 
 _TOPICS: Sequence[tuple[Collection[str], Callable[[], Iterator[Rule]]]] = (
     (PARTS, parts_of_months.rules),
+    (WEEK_OF_MONTH_KEYS, weeks_of_months),
+    (CALENDAR_WEEK_KEYS, calendar_weeks),
     (MONTHS.keys() | SEASONS.keys(), _rules_with_a_year),
 )
 """Rules, and words of which a question to which they apply has one."""

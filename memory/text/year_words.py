@@ -52,7 +52,9 @@ class SaidYear(Struct, frozen=True):
 
 def newest(in_year: InYear, today: date, *, over: bool = False) -> Days | None:
     """Return the days of the newest time of a kind that has begun, or that is over."""
-    for year in range(today.year, max(0, today.year - _YEARS_BETWEEN - 1), -1):
+    for year in range(
+        min(9999, today.year + 1), max(0, today.year - _YEARS_BETWEEN - 1), -1
+    ):  # its first week may begin in December
         days = in_year(year)
         if days and (days[1] < today if over else days[0] <= today):
             return days
@@ -105,7 +107,7 @@ _WRITTEN = (
     (rf"vor {_COUNT} jahr(?:en)?", 0),
     (rf"il y a {_COUNT} an(?:s|nees?)?", 0),
     (rf"hace {_COUNT} anos?", 0),
-    (r"(?<![\d./-])(?P<said>(?:19|20)\d\d)(?![./-]?\d)", 0),
+    (r"(?<![\d.-])(?P<said>(?:19|20)\d\d)(?![./-]?\d)", 0),
 )
 """How years are said, and how many years back each is."""
 ONE_YEAR = "|".join(re.sub(r"\(\?P<\w+>", "(?:", text) for text, _ in _WRITTEN)

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.base.clock import ManualClock
-from memory.audience import OWNER
-from memory.settings import MemorySettings
 from memory.text.dates import Span, spans, spelt_out, time_words
-from tests.memory.memory_engines import memory_at
+from tests.memory.dated_notes import MONTHS, TODAY, dated_notes, days_found
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memory.workspace_memory import WorkspaceMemory
 
-TODAY = date(2026, 11, 27)  # a Friday
 DAYS = st.dates(date(1990, 1, 1), date(2090, 12, 31))
-_MONTHS = {
-    "English": "January February March April May June July August September October November December",
-    "German": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
-    "French": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-    "Spanish": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-    "Italian": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
-}
-MONTHS = {language: names.split() for language, names in _MONTHS.items()}
 LAST_YEAR = {
     "English": ("What did we do in {} last year?", "{} last year", "last year in {}", "in {} of last year", "last year's {}"),
     "German": (
@@ -238,23 +225,8 @@ def test_words_of_the_phrase_only_point_at_its_time() -> None:
     assert spelt_out("Wer kam am 3. Oktober letztes Jahr?", today=TODAY) == "Wer kam am 2025-10-03 (3 October 2025, Friday)?"
 
 
-def notes(tmp_path: Path) -> WorkspaceMemory:
-    folder = tmp_path / "ws/memory"
-    folder.mkdir(parents=True)
-    for back in range(800):
-        day = TODAY - timedelta(days=back)
-        if day.month in {9, 10, 11} or back % 10 == 0:
-            (folder / f"{day}.md").write_text(f"# {day}\n\n- {'Swept the yard' if back % 3 else 'Baked bread'} that year.\n")
-    clock = ManualClock(datetime(2026, 11, 27, 12, tzinfo=UTC))
-    return memory_at(folder.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
-
-
-async def found(memory: WorkspaceMemory, question: str) -> list[str]:
-    return [hit.path[7:17] for hit in (await memory.search(question, audience=OWNER)).hits]
-
-
 async def test_a_question_for_a_month_of_a_year_brings_notes_of_that_month_alone(tmp_path: Path) -> None:
-    memory = notes(tmp_path)
+    memory = dated_notes(tmp_path)
     await memory.sync()
     for question, month in (
         ("October last year", "2025-10"),
@@ -265,15 +237,15 @@ async def test_a_question_for_a_month_of_a_year_brings_notes_of_that_month_alone
         ("octubre del año pasado", "2025-10"),
         ("ottobre dell'anno scorso", "2025-10"),
     ):
-        days = await found(memory, question)
+        days = await days_found(memory, question)
         assert len(days) > 3, question
         assert all(day.startswith(month) for day in days), question
-    assert await found(memory, "3 October last year") == ["2025-10-03", "2025-10-04"]
+    assert await days_found(memory, "3 October last year") == ["2025-10-03", "2025-10-04"]
     await memory.close()
 
 
 async def test_a_question_for_a_part_of_a_month_brings_notes_of_that_part_alone(tmp_path: Path) -> None:
-    memory = notes(tmp_path)
+    memory = dated_notes(tmp_path)
     await memory.sync()
     for question, first, last in (
         ("early November", "2026-11-01", "2026-11-10"),
@@ -284,7 +256,7 @@ async def test_a_question_for_a_part_of_a_month_brings_notes_of_that_part_alone(
         ("a mediados de octubre", "2026-10-11", "2026-10-20"),
         ("fine ottobre", "2026-10-21", "2026-10-31"),
     ):
-        days = await found(memory, question)
+        days = await days_found(memory, question)
         assert len(days) > 3, question
         assert all(first <= day <= last for day in days), question
     await memory.close()
