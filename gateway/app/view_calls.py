@@ -52,6 +52,10 @@ def view_calls(
 
     def costs() -> Calls:
         from gateway.budget.cost_overview import CostOverview
+        from gateway.budget.raised_limits import BudgetKeys, keys_of
+
+        def keys(agent: str) -> BudgetKeys:
+            return keys_of(settings.current, agent) if agent in settings.current.agent_ids else BudgetKeys()
 
         overview = CostOverview(
             ledger=ledger,
@@ -61,6 +65,7 @@ def view_calls(
             now=deps.clock.now,
             price=price,
             sources=lambda: _set_budgets(settings.current),
+            keys=keys,
         )
         return dict(overview.calls())
 
@@ -83,7 +88,8 @@ def _set_budgets(settings: Settings) -> Iterator[SourceBudget]:
 
     for profile in map(settings.agent, settings.agent_ids):
         if profile.heartbeat.every:
-            yield SourceBudget(source=f"heartbeat:{profile.id}", whose=profile.name, usd=profile.heartbeat.daily_usd)
+            usd = profile.heartbeat.daily_usd
+            yield SourceBudget(source=f"heartbeat:{profile.id}", whose=profile.name, usd=usd, agent=profile.id)
     for name, account in settings.mail.accounts.items():
         if account.watch == "agent":
             yield SourceBudget(source=f"mail:{name}", whose=name, usd=account.watch_daily_usd)

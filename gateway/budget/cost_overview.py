@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 from agent.models.catalog.prices import Price
 from gateway.base.errors import UsageError
 from gateway.budget.cache_savings import cache_savings
-from gateway.budget.daily_budgets import daily_budgets
+from gateway.budget.daily_budgets import daily_budgets, not_listed
+from gateway.budget.raised_limits import BudgetKeys
 from gateway.budget.source_budgets import SourceBudget, source_budgets
 from gateway.budget.usage_report import facts, first_day
 from gateway.ledger.protocol import Ledger
@@ -24,7 +25,8 @@ MOST_DAYS = 400
 class CostOverview:
     """Looks the costs up. ``zone`` is the owner's, ``settings`` returns the budgets in force, ``price`` a model's price.
 
-    ``sources`` are those whose budget the settings give; budgets of jobs, webhooks and sub-agents are in the ledger.
+    ``sources`` are those whose budget the settings give; budgets of jobs, webhooks and sub-agents are in the ledger. ``keys`` returns where
+    the settings say the budgets of an agent's heartbeats and sub-agents.
     """
 
     ledger: Ledger
@@ -34,6 +36,7 @@ class CostOverview:
     now: Callable[[], datetime]
     price: Callable[[str], Price]
     sources: Callable[[], Iterable[SourceBudget]] = tuple
+    keys: Callable[[str], BudgetKeys] = lambda _: BudgetKeys()
 
     def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
         """The calls by name, for ``POST /admin/CALL``."""
@@ -54,15 +57,17 @@ class CostOverview:
         }
 
     async def budgets(self) -> dict[str, Any]:
-        """Return today's budgets, and what is used and left of them."""
+        """Return today's budgets, what is used and left of them, and what is not listed: sums of agents and sessions, a count of others."""
         settings, today, now = self.settings(), self._since(1), self.now()
         spent = await self.ledger.spending.spent_on(today)
         midnight = now.astimezone(self.zone()).replace(hour=0, minute=0, second=0, microsecond=0)
+        of_sources, more = await source_budgets(self.ledger, spent, self.sources(), midnight, self.keys)
         return {
             "day": today,
             "enabled": settings.enabled,
             "warnAt": settings.warn_at,
-            "budgets": [*daily_budgets(settings, spent), *await source_budgets(self.ledger, spent, self.sources(), midnight)],
+            "budgets": [*daily_budgets(settings, spent), *of_sources],
+            "notListed": [*not_listed(spent), *([{"name": "sources", "count": more}] if more else [])],
         }
 
     async def cache(self, days: int = 30) -> dict[str, Any]:

@@ -2,35 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 WEEK: Final = 7
 """Days over which the estimate of a longer cache is told in a chat."""
 CENT: Final = 0.005
 """USD from which on a sum is not told as nothing."""
-DAY: Final = "budgets.day.usd"
-_RAISED: Final = (
-    ("job", "That of a job", "homebody cron change JOB --usd 1"),
-    ("hook", "That of a webhook", "homebody hooks change NAME --daily-usd 1"),
-    ("heartbeat", "That of heartbeats", "homebody config set agents.defaults.heartbeat.dailyUsd 2"),
-    ("mail", "That of a watched mailbox", "homebody config set mail.accounts.NAME.watchDailyUsd 2"),
-)
+_KINDS: Final = {
+    "job": "that of the job",
+    "hook": "that of the webhook",
+    "heartbeat": "that of the heartbeats of",
+    "mail": "that of the mailbox",
+}
+_REST: Final = {"budgets.agent": "agent", "budgets.session": "session"}
 
 
 def budget_lines(facts: dict[str, Any]) -> list[str]:
-    """Return the lines about today's budgets. Unlimited ones are told where something is used."""
+    """Return the lines about today's budgets, and how those are raised of which most is used.
+
+    Unlimited ones are told where something is used.
+    """
     lines = [f"Budgets of {facts['day']}" + ("" if facts["enabled"] else ", which are not held (budgets.enabled: false)") + ":"]
-    for one in facts["budgets"]:
+    for place, one in enumerate(facts["budgets"]):
         whose = f" of {one['whose']}" if one["whose"] else ""
         if one["limit"] is None:
             lines += [f"  {one['name']}{whose}: {_amount(one['used'], one['unit'])} used, unlimited"] if one["used"] else []
         else:
             used = f"{_amount(one['used'], one['unit'])} of {_amount(one['limit'], one['unit'])} used"
             lines.append(f"  {one['name']}{whose}: {used} ({one['share']:.0%}), {_amount(one['left'], one['unit'])} left")
-    raised = max((2 * one["limit"] for one in facts["budgets"] if one["name"] == DAY and one["limit"] is not None), default=10)
-    lines.append(f"To raise one: homebody config set {DAY} {max(raised, 10):g}")
-    kinds = {one["kind"] for one in facts["budgets"]}
-    return [*lines, *(f"{words}: {command}" for kind, words, command in _RAISED if kind in kinds)]
+        if place == len(facts["budgets"]) - 1 or facts["budgets"][place + 1]["name"] != one["name"]:
+            lines += _rest(one, facts["notListed"])
+    lines += [
+        f"  {one['count']} more budgets of jobs, webhooks and the like, of which less is used"
+        for one in facts["notListed"]
+        if one["name"] == "sources"
+    ]
+    return [*lines, *_raised(facts["budgets"])]
+
+
+def _rest(last: dict[str, Any], not_listed: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the line about those that a budget is not told of, which stands behind the ``last`` of it."""
+    name, _, unit = last["name"].rpartition(".")
+    found = []
+    for one in not_listed:
+        if one["name"] == name:
+            more = f"{one['count']} more {_REST[name]}{'s' if one['count'] > 1 else ''}"
+            used = _amount(one["usedUsd" if unit == "usd" else "usedTokens"], unit)
+            found.append(f"  {last['name']} of {more}: {used} used{'' if one['count'] == 1 else ' in all'}")
+    return found
+
+
+def _raised(budgets: Sequence[dict[str, Any]]) -> list[str]:
+    """Return for each kind of budget how the one is raised of which most is used."""
+    fullest: dict[str, dict[str, Any]] = {}
+    for one in budgets:
+        kind = one["kind"] if one["kind"] in {*_KINDS, "subagent"} else ""
+        if one["raise"] and (kind not in fullest or one["share"] > fullest[kind]["share"]):
+            fullest[kind] = one
+    lines = []
+    for kind, one in fullest.items():
+        if kind == "subagent":
+            lines.append(f"To give sub-agents more that are started from now on: {one['raise']}")
+        else:
+            whose = f"{_KINDS[kind]} {one['whose']}" if kind else one["name"]
+            lines.append(f"To raise {whose}: {one['raise']}")
+    return lines if "" in fullest else [*lines, "To set a limit of all agents: homebody config set budgets.day.usd AMOUNT"]
 
 
 def savings_lines(facts: dict[str, Any]) -> list[str]:

@@ -6,9 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from gateway.budget.raised_limits import BudgetKeys, command_of
 from gateway.ledger.spending_rows import SpentOn
 from gateway.settings.budget_settings import BudgetSettings, DailyBudget
 
+_KEYS: Final = BudgetKeys()
 LARGEST: Final = 5
 """Agents and sessions that are told of a budget that each has for itself: those that used most."""
 
@@ -17,20 +19,35 @@ def daily_budgets(settings: BudgetSettings, spent: Sequence[SpentOn]) -> list[di
     """Return the budgets of a day as JSON values: the setting, its limit (None: unlimited), what is used, and whose it is.
 
     Reservations of calls that are being made count as used. Budgets of an agent or a session are told of those that used most.
+    ``raise`` is the command that raises the limit.
     """
     return [
         *_of("budgets.day", settings.day, [("", spent)]),
         *_of("budgets.background", settings.background, [("", [one for one in spent if one.background])]),
-        *_of("budgets.agent", settings.agent, _by(spent, lambda one: one.agent)),
-        *_of("budgets.session", settings.session, _by(spent, lambda one: one.top)),
+        *_of("budgets.agent", settings.agent, _by(spent, lambda one: one.agent)[:LARGEST]),
+        *_of("budgets.session", settings.session, _by(spent, lambda one: one.top)[:LARGEST]),
     ]
+
+
+def not_listed(spent: Sequence[SpentOn]) -> list[dict[str, Any]]:
+    """Return how many agents and sessions ``daily_budgets`` leaves out, and what they used, as JSON values; [] where none is."""
+    found = []
+    for name, groups in (
+        ("budgets.agent", _by(spent, lambda one: one.agent)),
+        ("budgets.session", _by(spent, lambda one: one.top)),
+    ):
+        if rest := groups[LARGEST:]:
+            calls = [one for _, calls in rest for one in calls]
+            usd, tokens = sum(one.cost for one in calls), sum(one.tokens for one in calls)
+            found.append({"name": name, "count": len(rest), "usedUsd": usd, "usedTokens": tokens})
+    return found
 
 
 def _by(spent: Iterable[SpentOn], key: Callable[[SpentOn], str]) -> list[tuple[str, list[SpentOn]]]:
     groups: dict[str, list[SpentOn]] = defaultdict(list)
     for one in spent:
         groups[key(one)].append(one)
-    return sorted(groups.items(), key=lambda group: -sum(one.cost for one in group[1]))[:LARGEST]
+    return sorted(groups.items(), key=lambda group: -sum(one.cost for one in group[1]))
 
 
 def _of(name: str, budget: DailyBudget, groups: Sequence[tuple[str, Sequence[SpentOn]]]) -> list[dict[str, Any]]:
@@ -38,13 +55,21 @@ def _of(name: str, budget: DailyBudget, groups: Sequence[tuple[str, Sequence[Spe
 
 
 def budget_rows(
-    name: str, usd: float | None, tokens: int | None, groups: Sequence[tuple[str, Sequence[SpentOn]]]
+    name: str,
+    usd: float | None,
+    tokens: int | None,
+    groups: Sequence[tuple[str, Sequence[SpentOn]]],
+    keys: BudgetKeys = _KEYS,
 ) -> list[dict[str, Any]]:
-    """Return a budget in both units for each group of calls that it is one for. ``name`` is what it is called without the unit."""
+    """Return a budget in both units for each group of calls that it is one for. ``name`` is what it is called without the unit.
+
+    ``keys`` are those of the agent whose heartbeat or sub-agent it is.
+    """
     found = []
     for unit, limit in (("usd", usd), ("tokens", tokens)):
         for whose, spent in groups or [("", [])]:
             used = sum(one.cost for one in spent) if unit == "usd" else sum(one.tokens for one in spent)
+            of = {"usd": usd, "tokens": None} if unit == "usd" else {"usd": None, "tokens": tokens}
             found.append(
                 {
                     "name": f"{name}.{unit}",
@@ -55,6 +80,7 @@ def budget_rows(
                     "used": used,
                     "left": None if limit is None else max(0, limit - used),
                     "share": None if limit is None else (used / limit if limit else 1.0),
+                    "raise": None if limit is None else command_of(f"{name}.{unit}", **of, used=used, keys=keys) or None,
                 }
             )
     return found

@@ -79,6 +79,18 @@ def written(limit: Limit, amount: float) -> str:
     return f"{math.ceil(amount * _ALMOST / _CENT) * _CENT:.2f}".removesuffix(".00")
 
 
+def command_of(name: str, *, usd: float | None, tokens: int | None, used: float, keys: BudgetKeys) -> str:
+    """Return the command that raises the limit of a budget, whatever calls cost; "" where none does or none is needed."""
+    limit = Limit(name=name, of="" if name.startswith("budgets.") else name, usd=usd, tokens=tokens)
+    if name.startswith("subagent:"):
+        if keys.subagent_usd is None:
+            return ""
+        limit, used = Limit(name=keys.subagent, usd=keys.subagent_usd), 0.0
+    if not (limit.tokens if limit.usd is None else limit.usd):
+        return command_to_raise(limit, "AMOUNT", keys)  # twice nothing is nothing
+    return command_to_raise(limit, written(limit, raised(limit, used=used)), keys)
+
+
 def command_to_raise(limit: Limit, figure: str, keys: BudgetKeys) -> str:
     """Return the command that sets a limit; "" for one that no command sets, and for a sub-agent's: see ``BudgetKeys``."""
     kind, _, name = limit.name.removesuffix(".usd").removesuffix(".tokens").partition(":")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from gateway.budget.daily_budgets import budget_rows
+from gateway.budget.raised_limits import BudgetKeys
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.spending_rows import SpentOn
 from gateway.ledger.subagent_rows import SubAgent
+from gateway.routing.router import agent_of
 
 MOST: Final = 100
 """Budgets that are told: those of which most is used."""
@@ -18,20 +20,29 @@ MOST: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceBudget:
-    """What one source may use in a day. ``source`` is what its calls are booked under, such as ``job:abcde``; ``whose`` its name."""
+    """What one source may use in a day. ``source`` is what its calls are booked under, such as ``job:abcde``; ``whose`` its name.
+
+    ``agent`` is the agent whose settings give it.
+    """
 
     source: str
     whose: str
     usd: float | None = None
     tokens: int | None = None
+    agent: str = ""
 
 
 async def source_budgets(
-    ledger: Ledger, spent: Sequence[SpentOn], settings: Iterable[SourceBudget], since: datetime
-) -> list[dict[str, Any]]:
-    """Return the budgets of sources that have one of their own, as ``daily_budgets`` does. ``settings`` are those that the settings give.
+    ledger: Ledger,
+    spent: Sequence[SpentOn],
+    settings: Iterable[SourceBudget],
+    since: datetime,
+    keys: Callable[[str], BudgetKeys],
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the budgets of sources that have one of their own, as ``daily_budgets`` does, and how many more there are.
 
-    Sub-agents are those that are open, or ended after ``since``; each counts with all that came of it.
+    ``settings`` are those that the settings give; ``keys`` returns where these say them for an agent. Sub-agents are those that are open,
+    or ended after ``since``; each counts with all that came of it.
     """
     found = [
         *settings,
@@ -45,17 +56,17 @@ async def source_budgets(
             for one in await ledger.hooks.all()
         ),
     ]
-    rows = [row for one in found for row in _rows(one, [each for each in spent if each.source == one.source])]
+    rows = [row for one in found for row in _rows(one, [each for each in spent if each.source == one.source], keys)]
     agents = await ledger.subagents.all(ended_since=since)
     for one in agents:
         below = _below(one, agents)
-        own = SourceBudget(source=f"subagent:{one.id}", whose=one.label, usd=one.usd)
-        rows += _rows(own, [each for each in spent if each.session in below])
-    return sorted(rows, key=lambda row: (-row["share"], row["name"]))[:MOST]
+        own = SourceBudget(source=f"subagent:{one.id}", whose=one.label, usd=one.usd, agent=agent_of(one.parent))
+        rows += _rows(own, [each for each in spent if each.session in below], keys)
+    return sorted(rows, key=lambda row: (-row["share"], row["name"]))[:MOST], max(0, len(rows) - MOST)
 
 
-def _rows(budget: SourceBudget, spent: Sequence[SpentOn]) -> list[dict[str, Any]]:
-    rows = budget_rows(budget.source, budget.usd, budget.tokens, [(budget.whose, spent)])
+def _rows(budget: SourceBudget, spent: Sequence[SpentOn], keys: Callable[[str], BudgetKeys]) -> list[dict[str, Any]]:
+    rows = budget_rows(budget.source, budget.usd, budget.tokens, [(budget.whose, spent)], keys(budget.agent))
     return [row for row in rows if row["limit"] is not None]
 
 

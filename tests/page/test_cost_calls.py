@@ -127,7 +127,62 @@ async def test_budgets_of_jobs_webhooks_and_sub_agents_are_told_with_what_is_use
         assert [one["name"] for one in facts["budgets"] if one["kind"] == "job"] == [f"job:{job}.usd"]
         lines = "\n".join(budget_lines(facts))
         assert "hook:alarm.usd of alarm: $0.20 of $2.00 used (10%), $1.80 left" in lines
-        assert "homebody cron change JOB --usd 1" in lines
+        assert f"To raise that of the job x: homebody cron change {job} --usd 1" in lines
+        assert "To raise that of the webhook alarm: homebody hooks change alarm --daily-usd 4" in lines
+        assert "To raise that of the heartbeats of main: homebody config set agents.defaults.heartbeat.dailyUsd 2" in lines
+        assert "To raise that of the mailbox post: homebody config set mail.accounts.post.watchDailyUsd 2" in lines
+        assert (
+            "To give sub-agents more that are started from now on: homebody config set agents.defaults.subagents.usd 2" in lines
+        )
+        assert "To raise budgets.day.usd: homebody config set budgets.day.usd 10" in lines
+        assert found["hook:alarm.tokens"]["raise"] == "homebody hooks change alarm --daily-tokens 200"
+
+
+async def test_each_budget_has_a_command_that_runs_and_raises_it(street: Callable[..., Street]) -> None:
+    agents = {"list": [{"id": "main"}, {"id": "work", "heartbeat": {"dailyUsd": 3}, "subagents": {"usd": 4}}]}
+    here = street(agents=agents, budgets={"agent": {"usd": 70}, "session": {"tokens": 30_000_000}})
+    async with here.house() as (house, _):
+        await call(house, "jobs.add", when="every day at 9", text="x", kind="task", daily_usd=13.2)
+        await call(house, "hooks.add", name="alarm", instruction="look", daily_usd=250.0, daily_tokens=7)
+        await start(house.ledger, replace(new("a"), usd=0.25))
+        await start(house.ledger, replace(new("b", "agent:work:main"), usd=4.0))
+        budgets = (await call(house, "costs.budgets"))["budgets"]
+    limited = [one for one in budgets if one["limit"] is not None]
+    assert len(limited) == 13
+    for one in limited:
+        assert float(one["raise"].split()[-1]) > one["limit"]
+    commands = {one["name"]: one["raise"].rpartition(" ")[0] for one in limited}
+    assert commands["heartbeat:main.usd"] == "homebody config set agents.defaults.heartbeat.dailyUsd"
+    assert commands["heartbeat:work.usd"] == "homebody config set agents.list.1.heartbeat.dailyUsd"
+    assert commands["subagent:b.usd"] == "homebody config set agents.list.1.subagents.usd"
+    (asked_for_less,) = (one["raise"] for one in limited if one["name"] == "subagent:a.usd")
+    assert asked_for_less == "homebody config set agents.defaults.subagents.usd 2", "above the setting, which is 1"
+    assert all(one["raise"] is None for one in budgets if one["limit"] is None)
+
+
+async def test_what_is_listed_of_the_budgets_of_sessions_adds_up(street: Callable[..., Street]) -> None:
+    here = street(budgets={"session": {"usd": 2}})
+    async with here.house() as (house, _):
+        for number in range(1, 9):
+            await spend(house, number / 8, session=f"agent:main:{number}")
+        facts = await call(house, "costs.budgets")
+    sums = {
+        unit: sum(one["used"] for one in facts["budgets"] if one["name"] == f"budgets.session.{unit}")
+        for unit in ("usd", "tokens")
+    }
+    (more,) = facts["notListed"]
+    assert (more["name"], more["count"]) == ("budgets.session", 3)
+    used = {one["name"]: one["used"] for one in facts["budgets"]}
+    assert sums["usd"] + more["usedUsd"] == used["budgets.day.usd"] == 4.5
+    assert sums["tokens"] + more["usedTokens"] == used["budgets.day.tokens"] == 56
+    lines = budget_lines(facts)
+    at = lines.index("  budgets.session.usd of 3 more sessions: $0.75 used in all")
+    assert lines[at - 1].startswith("  budgets.session.usd of agent:main:4: $0.50 of $2.00")
+    assert "  budgets.session.tokens of 3 more sessions: 21 tokens used in all" in lines
+    assert lines[-1] == "To raise that of the heartbeats of main: homebody config set agents.defaults.heartbeat.dailyUsd 2"
+    assert "To raise budgets.day.usd: homebody config set budgets.day.usd 10" in lines
+    facts["budgets"] = [one for one in facts["budgets"] if one["name"] != "budgets.day.usd"]
+    assert "To raise budgets.session.usd: homebody config set budgets.session.usd 4" in budget_lines(facts), "the next fullest"
 
 
 async def test_usage_says_what_a_cache_of_an_hour_would_have_changed(street: Callable[..., Street]) -> None:
