@@ -21,12 +21,21 @@ def daily_budgets(settings: BudgetSettings, spent: Sequence[SpentOn]) -> list[di
     Reservations of calls that are being made count as used. Budgets of an agent or a session are told of those that used most.
     ``raise`` is the command that raises the limit.
     """
+    call = usual_call(spent)
     return [
-        *_of("budgets.day", settings.day, [("", spent)]),
-        *_of("budgets.background", settings.background, [("", [one for one in spent if one.background])]),
-        *_of("budgets.agent", settings.agent, _by(spent, lambda one: one.agent)[:LARGEST]),
-        *_of("budgets.session", settings.session, _by(spent, lambda one: one.top)[:LARGEST]),
+        *_of("budgets.day", settings.day, [("", spent)], call),
+        *_of("budgets.background", settings.background, [("", [one for one in spent if one.background])], call),
+        *_of("budgets.agent", settings.agent, _by(spent, lambda one: one.agent)[:LARGEST], call),
+        *_of("budgets.session", settings.session, _by(spent, lambda one: one.top)[:LARGEST], call),
     ]
+
+
+def usual_call(spent: Sequence[SpentOn]) -> SpentOn:
+    """Return what a call costs on the average, where that is most: in one session, for one source."""
+    calls = [one for one in spent if one.calls and not one.background]
+    tokens = max((one.tokens // one.calls for one in calls), default=0)
+    usd = max((one.cost / one.calls for one in calls), default=0.0)
+    return SpentOn(agent="", session="", top="", background=False, calls=1, tokens=tokens, cost=usd)
 
 
 def not_listed(spent: Sequence[SpentOn]) -> list[dict[str, Any]]:
@@ -50,8 +59,8 @@ def _by(spent: Iterable[SpentOn], key: Callable[[SpentOn], str]) -> list[tuple[s
     return sorted(groups.items(), key=lambda group: -sum(one.cost for one in group[1]))
 
 
-def _of(name: str, budget: DailyBudget, groups: Sequence[tuple[str, Sequence[SpentOn]]]) -> list[dict[str, Any]]:
-    return budget_rows(name, budget.usd, budget.tokens, groups)
+def _of(name: str, budget: DailyBudget, groups: Sequence[tuple[str, Sequence[SpentOn]]], call: SpentOn) -> list[dict[str, Any]]:
+    return budget_rows(name, budget.usd, budget.tokens, groups, call=call)
 
 
 def budget_rows(
@@ -59,17 +68,20 @@ def budget_rows(
     usd: float | None,
     tokens: int | None,
     groups: Sequence[tuple[str, Sequence[SpentOn]]],
+    *,
+    call: SpentOn,
     keys: BudgetKeys = _KEYS,
 ) -> list[dict[str, Any]]:
     """Return a budget in both units for each group of calls that it is one for. ``name`` is what it is called without the unit.
 
-    ``keys`` are those of the agent whose heartbeat or sub-agent it is.
+    ``call`` is what a call costs; ``keys`` are those of the agent whose heartbeat or sub-agent it is.
     """
     found = []
     for unit, limit in (("usd", usd), ("tokens", tokens)):
         for whose, spent in groups or [("", [])]:
             used = sum(one.cost for one in spent) if unit == "usd" else sum(one.tokens for one in spent)
-            of = {"usd": usd, "tokens": None} if unit == "usd" else {"usd": None, "tokens": tokens}
+            figures = {"used": used, "call": call.cost if unit == "usd" else call.tokens}
+            command = command_of(f"{name}.{unit}", usd if unit == "usd" else None, tokens, keys=keys, **figures)
             found.append(
                 {
                     "name": f"{name}.{unit}",
@@ -80,7 +92,7 @@ def budget_rows(
                     "used": used,
                     "left": None if limit is None else max(0, limit - used),
                     "share": None if limit is None else (used / limit if limit else 1.0),
-                    "raise": None if limit is None else command_of(f"{name}.{unit}", **of, used=used, keys=keys) or None,
+                    "raise": None if limit is None else command or None,
                 }
             )
     return found

@@ -79,8 +79,8 @@ def written(limit: Limit, amount: float) -> str:
     return f"{math.ceil(amount * _ALMOST / _CENT) * _CENT:.2f}".removesuffix(".00")
 
 
-def command_of(name: str, *, usd: float | None, tokens: int | None, used: float, keys: BudgetKeys) -> str:
-    """Return the command that raises the limit of a budget, whatever calls cost; "" where none does or none is needed."""
+def command_of(name: str, usd: float | None, tokens: int | None, *, used: float, call: float, keys: BudgetKeys) -> str:
+    """Return the command that raises the limit of a budget; "" where none does or none is needed. ``call`` is what a call costs."""
     limit = Limit(name=name, of="" if name.startswith("budgets.") else name, usd=usd, tokens=tokens)
     if name.startswith("subagent:"):
         if keys.subagent_usd is None:
@@ -88,7 +88,7 @@ def command_of(name: str, *, usd: float | None, tokens: int | None, used: float,
         limit, used = Limit(name=keys.subagent, usd=keys.subagent_usd), 0.0
     if not (limit.tokens if limit.usd is None else limit.usd):
         return command_to_raise(limit, "AMOUNT", keys)  # twice nothing is nothing
-    return command_to_raise(limit, written(limit, raised(limit, used=used)), keys)
+    return command_to_raise(limit, written(limit, raised(limit, used=used, call=call)), keys)
 
 
 def command_to_raise(limit: Limit, figure: str, keys: BudgetKeys) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from gateway.budget.daily_budgets import budget_rows
+from gateway.budget.daily_budgets import budget_rows, usual_call
 from gateway.budget.raised_limits import BudgetKeys
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.spending_rows import SpentOn
@@ -56,17 +56,20 @@ async def source_budgets(
             for one in await ledger.hooks.all()
         ),
     ]
-    rows = [row for one in found for row in _rows(one, [each for each in spent if each.source == one.source], keys)]
+    call = usual_call(spent)
+    rows = [row for one in found for row in _rows(one, [each for each in spent if each.source == one.source], call, keys)]
     agents = await ledger.subagents.all(ended_since=since)
     for one in agents:
         below = _below(one, agents)
         own = SourceBudget(source=f"subagent:{one.id}", whose=one.label, usd=one.usd, agent=agent_of(one.parent))
-        rows += _rows(own, [each for each in spent if each.session in below], keys)
+        rows += _rows(own, [each for each in spent if each.session in below], call, keys)
     return sorted(rows, key=lambda row: (-row["share"], row["name"]))[:MOST], max(0, len(rows) - MOST)
 
 
-def _rows(budget: SourceBudget, spent: Sequence[SpentOn], keys: Callable[[str], BudgetKeys]) -> list[dict[str, Any]]:
-    rows = budget_rows(budget.source, budget.usd, budget.tokens, [(budget.whose, spent)], keys(budget.agent))
+def _rows(
+    budget: SourceBudget, spent: Sequence[SpentOn], call: SpentOn, keys: Callable[[str], BudgetKeys]
+) -> list[dict[str, Any]]:
+    rows = budget_rows(budget.source, budget.usd, budget.tokens, [(budget.whose, spent)], call=call, keys=keys(budget.agent))
     return [row for row in rows if row["limit"] is not None]
 
 

@@ -41,6 +41,7 @@ _CHANGEABLE: Final = frozenset(field.name for field in fields(NewJob)) - {
     "created_by",
     "asked_in",
 }
+_BUDGETS: Final = frozenset({"daily_usd", "daily_tokens"})
 
 
 class JobService:
@@ -104,7 +105,10 @@ class JobService:
         return job
 
     async def change(self, job: str, **values: Any) -> Job:
-        """Change fields of ``NewJob`` by name; the next instant follows from the schedule. A job that was done is active again."""
+        """Change fields of ``NewJob`` by name; the next instant follows from the schedule.
+
+        A job that was done is active again; a budget alone changes for a run by hand, too.
+        """
         found = await self._get(job)
         if unknown := values.keys() - _CHANGEABLE:
             raise UsageError(f"a job's {', '.join(sorted(unknown))} cannot be changed", hint=f"homebody cron show {job}")
@@ -116,6 +120,8 @@ class JobService:
             next_at = first_instant(schedule, self._clock.now())
             if isinstance(schedule, At) and found.last_at == schedule.instant:
                 next_at = None
+            if next_at is None and found.state == "done" and values.keys() <= _BUDGETS:
+                return await self._store(changed)
             if next_at is None:
                 raise UsageError("this schedule has no instant that is still to come", hint=f"homebody cron show {job}")
             state = "active" if found.state == "done" else found.state

@@ -59,6 +59,21 @@ async def test_a_prompt_goes_to_the_agent_with_the_rules_of_its_job(bench: Bench
     assert f"{message.inbound.at:%H:%M}" == "08:00"
 
 
+async def test_the_budget_of_a_job_that_is_done_can_be_raised_for_a_run_by_hand(bench: Bench) -> None:
+    job = await bench.add("in 1 hour", kind="prompt", session="isolated", daily_usd=0.02)
+    await bench.until(HOUR)
+    assert (await bench.jobs.find(job.id)).state == "done"
+    changed = await bench.jobs.change(job.id, daily_usd=0.8)
+    assert (changed.state, changed.daily_usd) == ("done", 0.8)
+    with pytest.raises(UsageError, match="no instant that is still to come"):
+        await bench.jobs.change(job.id, daily_usd=0.9, text="Another text.")
+    bench.clock.set(NOON + HOUR + MINUTE)
+    await bench.jobs.run_now(job.id)
+    automation = decode_received(bench.handed[-1]).automation
+    assert automation is not None
+    assert automation.daily_usd == 0.8
+
+
 @pytest.mark.parametrize(
     ("more", "session"),
     [

@@ -127,12 +127,13 @@ async def test_budgets_of_jobs_webhooks_and_sub_agents_are_told_with_what_is_use
         assert [one["name"] for one in facts["budgets"] if one["kind"] == "job"] == [f"job:{job}.usd"]
         lines = "\n".join(budget_lines(facts))
         assert "hook:alarm.usd of alarm: $0.20 of $2.00 used (10%), $1.80 left" in lines
-        assert f"To raise that of the job x: homebody cron change {job} --usd 1" in lines
+        assert f"To raise that of the job x: homebody cron change {job} --usd 3" in lines, "calls cost $0.30"
         assert "To raise that of the webhook alarm: homebody hooks change alarm --daily-usd 4" in lines
-        assert "To raise that of the heartbeats of main: homebody config set agents.defaults.heartbeat.dailyUsd 2" in lines
-        assert "To raise that of the mailbox post: homebody config set mail.accounts.post.watchDailyUsd 2" in lines
+        assert "To raise that of the heartbeats of main: homebody config set agents.defaults.heartbeat.dailyUsd 3" in lines
+        assert "To raise that of the mailbox post: homebody config set mail.accounts.post.watchDailyUsd 3" in lines
         assert (
-            "To give sub-agents more that are started from now on: homebody config set agents.defaults.subagents.usd 2" in lines
+            "To give sub-agents more that are started from now on: homebody config set agents.defaults.subagents.usd 2.50"
+            in lines
         )
         assert "To raise budgets.day.usd: homebody config set budgets.day.usd 10" in lines
         assert found["hook:alarm.tokens"]["raise"] == "homebody hooks change alarm --daily-tokens 200"
@@ -179,10 +180,12 @@ async def test_what_is_listed_of_the_budgets_of_sessions_adds_up(street: Callabl
     at = lines.index("  budgets.session.usd of 3 more sessions: $0.75 used in all")
     assert lines[at - 1].startswith("  budgets.session.usd of agent:main:4: $0.50 of $2.00")
     assert "  budgets.session.tokens of 3 more sessions: 21 tokens used in all" in lines
-    assert lines[-1] == "To raise that of the heartbeats of main: homebody config set agents.defaults.heartbeat.dailyUsd 2"
-    assert "To raise budgets.day.usd: homebody config set budgets.day.usd 10" in lines
+    assert lines[-1] == "To raise that of the heartbeats of main: homebody config set agents.defaults.heartbeat.dailyUsd 8", (
+        "calls cost $1"
+    )
+    assert "To raise budgets.day.usd: homebody config set budgets.day.usd 15" in lines
     facts["budgets"] = [one for one in facts["budgets"] if one["name"] != "budgets.day.usd"]
-    assert "To raise budgets.session.usd: homebody config set budgets.session.usd 4" in budget_lines(facts), "the next fullest"
+    assert "To raise budgets.session.usd: homebody config set budgets.session.usd 10" in budget_lines(facts), "the next fullest"
 
 
 async def test_usage_says_what_a_cache_of_an_hour_would_have_changed(street: Callable[..., Street]) -> None:
