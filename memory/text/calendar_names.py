@@ -72,7 +72,12 @@ SEASONS = {
     for name in names.split()
 }
 ONE_SEASON, ONE_DAY = "|".join(SEASONS), "|".join(DAYS)
-_DECEMBER = 12
+_DECEMBER, _MOST_FIGURES = 12, 2
+
+
+def number_of(word: str) -> int | None:
+    """Return the number of up to two figures that a word or figures say, if any."""
+    return (int(word) if len(word) <= _MOST_FIGURES else None) if word.isdecimal() else NUMBERS.get(word.lower())
 
 
 def season_of(year: int, month: int) -> tuple[date, date]:

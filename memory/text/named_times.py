@@ -16,7 +16,7 @@ from memory.text.folding import without_accents
 from memory.text.parts_of_months import PARTS
 from memory.text.weekdays_of_weeks import weekdays_of_weeks
 from memory.text.weeks import CALENDAR_WEEK_KEYS, WEEK_OF_MONTH_KEYS, calendar_weeks, weeks_of_months
-from memory.text.year_words import Days, Meaning, Rule, SaidYear, newest, said_years, year_beside
+from memory.text.year_words import Days, Meaning, Rule, SaidYear, marked, newest, said_years, year_beside
 
 _WORDS, _YEAR = re.compile(r"[^\W_]+"), re.compile(r"(?:19|20)\d\d")
 _OTHER_WORDS = frozenset({"may", "march", "mar", "fall", "mai", "mars", "sept", "ete"})
@@ -42,15 +42,18 @@ def named_times(question: str, today: date) -> list[NamedTime]:
     plain = without_accents(question).replace("’", "'")
     words = frozenset(_WORDS.findall(plain.lower()))
     years: Sequence[SaidYear] | None = None
+    text = plain
     if not words.isdisjoint(DAYS):
         singles = weekdays_of_weeks(plain, today)
         found = [NamedTime(start, end, day, day, frozenset()) for start, end, day in singles]
     for keys, rules in _TOPICS:
         if words.isdisjoint(keys):
             continue
-        years = said_years(plain) if years is None else years
+        if years is None:
+            years = said_years(plain)
+            text = marked(plain, years)
         for pattern, meaning, alone in _compiled(rules):
-            for match in pattern.finditer(plain) if alone or years else ():
+            for match in pattern.finditer(text) if alone or years else ():
                 time = _read(match, meaning, plain, years, today, alone=alone)
                 if time and not any(time.start < one.end and one.start < time.end for one in found):
                     found.append(time)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 
 from memory.text.calendar_names import MONTHS, ONE_MONTH, ONE_SEASON, SEASONS, month_of
-from memory.text.year_words import ONE_YEAR, Days, Rule
+from memory.text.year_words import MARKED, Days, Rule
 
 PARTS = {
     word: part
@@ -30,10 +30,10 @@ def rules() -> Iterator[Rule]:
     """
     over = r"(?P<over>last|past|letzten|vergangenen|vorigen|scorso)"
     name = (
-        rf"(?:(?P<year>{ONE_YEAR})|(?:(?:{over}|this|diesen)\s)?(?P<name>{ONE_MONTH}|{ONE_SEASON}|year|jahre|annee|ano|anno)(?:e?s)?"
+        rf"(?:(?P<year>{MARKED})|(?:(?:{over}|this|diesen)\s)?(?P<name>{ONE_MONTH}|{ONE_SEASON}|year|jahre|annee|ano|anno)(?:e?s)?"
         r"(?P<over2>\s(?:derniere?|passee?|pasad[oa]|scors[oa]|passat[oa]))?)(?!\w)"
     )
-    italian = r"(?=(?:\w*(?:io|zo|ile|gno|sto|bre|tate|nno|rno|era)\b)|\d)"
+    italian = r"(?=(?:\w*(?:io|zo|ile|gno|sto|bre|tate|nno|rno|era)\b)|\0)"
     for text in (
         rf"(?P<part>early|mid|late)(?:\s(?:in\s)?|\s?-\s?){name}",
         rf"(?:(?:at|by|in|towards?|around|since|until)\s)?(?:the\s)?(?P<part>beginning|start|middle|end)\sof\s(?:the\s)?{name}",
@@ -45,7 +45,7 @@ def rules() -> Iterator[Rule]:
         rf"(?:all'|dall')?(?P<part>inizio)\s(?:del\smese\s)?(?:d(?:i\s|ell'|ella\s|el\s|ello\s))?{name}",
         rf"(?:(?:alla|verso(?:\sla)?|dalla)\s)?(?P<part>fine)\s(?:(?:del\smese\s)?d(?:i\s|ell'|ella\s|el\s|ello\s)|{italian}){name}",
         rf"a\s(?P<part>meta)\s(?:del\smese\s)?(?:d(?:i\s|ell'|ella\s|el\s|ello\s))?{name}",
-        rf"(?P<part>meta)\s{italian}(?!\d){name}",
+        rf"(?P<part>meta)\s{italian}(?!\0){name}",
         rf"(?:agli|ai)\s(?P<part>inizi|primi)\sd(?:i\s|ell'|ella\s|el\s|ello\s){name}",
     ):
         yield rf"(?<![\w']){text}", _part, True

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import cache
 
-from memory.text.calendar_names import DAYS, NUMBERS, ONE_DAY
+from memory.text.calendar_names import DAYS, ONE_DAY, number_of
 
 
 def weekdays_of_weeks(plain: str, today: date) -> Iterator[tuple[int, int, date]]:
@@ -20,8 +20,8 @@ def weekdays_of_weeks(plain: str, today: date) -> Iterator[tuple[int, int, date]
             weekday = DAYS[(match["day"] or match["day2"]).lower()]
             since = today.weekday() - weekday
             if named is None:
-                count = (match["count"] or match["count2"]).lower()
-                back = since % 7 + 7 * (int(count) if count.isdecimal() else NUMBERS[count])
+                count = number_of(match["count"] or match["count2"])
+                back = -1 if count is None else since % 7 + 7 * count
             else:
                 back = since + 7 * named
             if back >= 0:
@@ -32,7 +32,6 @@ def weekdays_of_weeks(plain: str, today: date) -> Iterator[tuple[int, int, date]
 def _patterns() -> Sequence[tuple[re.Pattern[str], int | None]]:
     """Return how such days are written, before and after the week, and how many weeks back one is that is named."""
     day, day2 = rf"(?P<day>{ONE_DAY})", rf"(?P<day2>{ONE_DAY})"
-    count = rf"(?:\d{{1,2}}|{'|'.join(NUMBERS)})"
     lead, of = r"(?:(?:on|am|le|el|il|di)\s)?", r"(?:(?:of|in|in\sder|der|de|della|di)\s|de\sl')?"
     weeks = (
         (r"this\sweek|diese[rn]?\swoche|cette\ssemaine|esta\ssemana|questa\ssettimana", 0),
@@ -51,6 +50,6 @@ def _patterns() -> Sequence[tuple[re.Pattern[str], int | None]]:
         r"il\sy\sa\sCOUNT\ssemaines?",
         r"hace\sCOUNT\ssemanas?",
     ):
-        first, second = (ago.replace("COUNT", f"(?P<{name}>{count})") for name in ("count", "count2"))
+        first, second = (ago.replace("COUNT", rf"(?P<{name}>\w+)") for name in ("count", "count2"))
         written.append((rf"{lead}{day},?\s(?:de\s|d'|di\s)?{first}|{second},?\s(?:last\s)?{lead}{day2}", None))
     return [(re.compile(rf"(?<![\w-])(?:{text})(?!\w)", re.IGNORECASE), back) for text, back in written]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 
 from memory.text.calendar_names import DAYS, MONTHS, ONE_DAY, ONE_MONTH, month_of
-from memory.text.year_words import ONE_YEAR, Days, Rule
+from memory.text.year_words import MARKED, Days, Rule
 
 _NTH = {
     word: number
@@ -53,12 +53,12 @@ def calendar_weeks() -> Iterator[Rule]:
     before = r"(?<![\w.-])" + "".join(rf"(?<!\b{word}\s)" for word in _NOT_AFTER.split())
     number, to = r"(?P<number>\d{1,2})", r"(?:\s?[-\u2010-\u2015]\s?|\s(?:to|bis|au?|al)\s)(?:kw\s?)?"
     end = rf"(?:{to}(?P<number2>\d{{1,2}}))?(?![\w%€$]|[.,:]\d|\s(?:€|\$|%)|\s{_NOT_BEFORE})"
-    other = rf"(?!\s(?:of|into|de|del|della|di|des|der|vom|von)\s(?!{ONE_YEAR})|\sd')"
+    other = rf"(?!\s(?:of|into|de|del|della|di|des|der|vom|von)\s(?!{MARKED})|\sd')"
     no = r"(?:(?:no\.?|nr\.?|n°|number|nummer|numero)\s?)?"
     yield rf"(?<![\w.-])(?P<term>(?:kw|kalenderwoche|calendar\sweek|semaine\scivile)\s?{no}{number}){end}", _calendar_week, True
     yield rf"{before}(?P<term>(?:{_WEEK.replace(' ', '|')})\s{no}{number}){end}{other}", _calendar_week, True
     yield rf"(?<![\w.,])(?P<term>{number}\.\s?(?:kw|kalenderwoche))(?!\w)", _calendar_week, True
-    yield rf"(?<![\w.-])(?P<term>(?P<year>(?:19|20)\d\d)-w{number})(?!\w)", _calendar_week, True
+    yield rf"(?<![\w.-])(?P<term>(?P<year>{MARKED})-w{number})(?!\w)", _calendar_week, True
 
 
 def _in_month(match: re.Match[str], year: int) -> Days | None:

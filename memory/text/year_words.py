@@ -9,7 +9,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from memory.text.calendar_names import NUMBERS
+from memory.text.calendar_names import number_of
 
 Days = tuple[date, date]
 """The first and the last day of a time."""
@@ -20,6 +20,7 @@ Meaning = Callable[[re.Match[str], int], Days | None]
 Rule = tuple[str, Meaning, bool]
 """A pattern of such phrases, in lower case and without accents, what they mean, and whether they need no year."""
 
+_MARK, MARKED = "\0", r"\0+"
 _NEAR = timedelta(days=183)
 _YEARS_BETWEEN = 8
 """Within so many years each day and each week of the calendar comes again."""
@@ -70,9 +71,17 @@ def said_years(plain: str) -> list[SaidYear]:
                 continue
             said = match.groupdict().get("said")
             count = match.groupdict().get("count")
-            years = back if count is None else int(count) if count.isdecimal() else NUMBERS[count.lower()]
-            found.append(SaidYear(match.start(), match.end(), int(said) if said else None, years, ago=count is not None))
+            years = back if count is None else number_of(count)
+            if years is not None:
+                found.append(SaidYear(match.start(), match.end(), int(said) if said else None, years, ago=count is not None))
     return sorted(found, key=lambda one: one.start)
+
+
+def marked(plain: str, years: Sequence[SaidYear]) -> str:
+    """Return a query with marks that ``MARKED`` matches in the place of its years."""
+    for one in years:
+        plain = plain[: one.start] + _MARK * (one.end - one.start) + plain[one.end :]
+    return plain
 
 
 def year_beside(years: Sequence[SaidYear], plain: str, start: int, end: int) -> SaidYear | None:
@@ -93,22 +102,18 @@ def _joins() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 @cache
 def _patterns() -> Sequence[tuple[re.Pattern[str], int]]:
-    return [(re.compile(rf"(?<!\w)(?:{text})(?!\w)", re.IGNORECASE), back) for text, back in _WRITTEN]
-
-
-_COUNT = rf"(?P<count>\d{{1,2}}|{'|'.join(NUMBERS)})"
-_WRITTEN = (
-    (r"this year|diese[sm] jahre?s?|cette annee|este ano|quest'anno", 0),
-    (r"(?:the )?year before last|vorletzte[sn] jahre?s?|(?:l')?avant-derniere annee|(?:el )?ano antepasado", 2),
-    (r"(?:the )?(?:last|past|previous) year|(?:letzt|vorig|vergangen)e[smn] jahre?s?", 1),
-    (r"(?:l')?an(?:nee)? (?:derniere?|passee?)|(?:el )?(?:ano pasado|pasado ano)", 1),
-    (r"(?:l')?anno (?:scorso|passato)|(?:lo )?scorso anno", 1),
-    (rf"{_COUNT} (?:years? ago|ann[io] fa)", 0),
-    (rf"vor {_COUNT} jahr(?:en)?", 0),
-    (rf"il y a {_COUNT} an(?:s|nees?)?", 0),
-    (rf"hace {_COUNT} anos?", 0),
-    (r"(?<![\d.-])(?P<said>(?:19|20)\d\d)(?![./-]?\d)", 0),
-)
-"""How years are said, and how many years back each is."""
-ONE_YEAR = "|".join(re.sub(r"\(\?P<\w+>", "(?:", text) for text, _ in _WRITTEN)
-"""A pattern that matches each of them."""
+    """Return how years are said, and how many years back each is."""
+    count = r"(?P<count>\w+)"
+    written = (
+        (r"this year|diese[sm] jahre?s?|cette annee|este ano|quest'anno", 0),
+        (r"(?:the )?year before last|vorletzte[sn] jahre?s?|(?:l')?avant-derniere annee|(?:el )?ano antepasado", 2),
+        (r"(?:the )?(?:last|past|previous) year|(?:letzt|vorig|vergangen)e[smn] jahre?s?", 1),
+        (r"(?:l')?an(?:nee)? (?:derniere?|passee?)|(?:el )?(?:ano pasado|pasado ano)", 1),
+        (r"(?:l')?anno (?:scorso|passato)|(?:lo )?scorso anno", 1),
+        (rf"{count} (?:years? ago|ann[io] fa)", 0),
+        (rf"vor {count} jahr(?:en)?", 0),
+        (rf"il y a {count} an(?:s|nees?)?", 0),
+        (rf"hace {count} anos?", 0),
+        (r"(?<![\d.-])(?P<said>(?:19|20)\d\d)(?![./-]?\d)", 0),
+    )
+    return [(re.compile(rf"(?<!\w)(?:{text})(?!\w)", re.IGNORECASE), back) for text, back in written]
