@@ -72,6 +72,8 @@ SEASONS = {
     for name in names.split()
 }
 ONE_SEASON, ONE_DAY = "|".join(SEASONS), "|".join(DAYS)
+OTHER_WORDS = frozenset({"may", "march", "mar", "fall", "mai", "mars", "sept", "ete"})
+"""Names of months and seasons that are common words in one of the languages: they need a word that leads to a time, or a capital letter."""
 _DECEMBER, _MOST_FIGURES = 12, 2
 
 

@@ -35,7 +35,7 @@ _LAST = frozenset(
 """Words beside the name of a time by which it is the newest that is over."""
 _THIS = frozenset({"this", "diesen", "dieses", "cet", "cette", "este", "esta", "questo", "questa", "quest"})
 _IN_WORDS = re.compile(r"[^\W_]+")
-_NUMBERS = re.compile(r"[\d.]*\d[\d.]*")
+_NUMBERS = re.compile(r"[\d.]*\d[\d.]*(?:(?:st|nd|rd|th|er)\b)?", re.IGNORECASE)
 _LONGEST_SEASON = 92
 _UNEVEN = 4
 T = TypeVar("T")
@@ -107,18 +107,24 @@ class _Read(Struct, frozen=True):
 @lru_cache(maxsize=16)
 def _read(question: str, today: date, order: Order) -> _Read:
     """Read it once for all that a search asks of a query."""
-    from memory.text.day_ranges import day_ranges  # these three have some sixty patterns, which only a query needs
+    from memory.text.day_lists import day_lists  # these have some hundred patterns, which only a query needs
+    from memory.text.day_ranges import day_ranges
+    from memory.text.month_ranges import month_ranges
     from memory.text.named_times import named_times
     from memory.text.relative_days import counted
 
-    ranges = day_ranges(question, today)
+    ranges = day_ranges(question, today, order)
     rest = _without(question, ranges)
+    ranges += month_ranges(rest, today)
+    rest = _without(question, ranges)
+    lists = day_lists(rest, today)
+    rest = _without(rest, lists)
     times = named_times(rest, today)
     rest = _without(rest, times)
     relative = counted(rest, today)
     rest = _without(rest, relative)
     figures = figure_dates(rest, today, order)
-    return _Read(ranges, times, relative, figures, _absolute(_without(rest, figures), today))
+    return _Read(ranges, times, relative, lists + figures, _absolute(_without(rest, figures), today))
 
 
 def spans(question: str, *, today: date, order: Order = "unknown") -> list[Span]:
@@ -231,6 +237,7 @@ def _written() -> tuple[tuple[re.Pattern[str], tuple[int, int, int]], ...]:
     after = rf"\b{_MONTH} (?:dernier|pasado|scorso|passato)\b"
     return (
         (re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?![\d-])"), (1, 2, 0)),
+        (re.compile(r"(?<![\w./-])(0?[1-9]|1[0-2])/((?:19|20)\d\d)(?![\w/-])"), (2, 1, 0)),
         (re.compile(rf"(?<!\d){_DAY}(?: of| de| di)? {_MONTH}\b(?:,?(?: de| del)? {_YEAR})?", re.IGNORECASE), (3, 2, 1)),
         (re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?:,? {_YEAR})?(?!\d)", re.IGNORECASE), (3, 1, 2)),
         (re.compile(rf"\b{_MONTH}\.?,?(?: of| de| del)? {_YEAR}\b", re.IGNORECASE), (2, 1, 0)),

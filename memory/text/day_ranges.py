@@ -1,4 +1,4 @@
-"""Ranges of days in a question: "Nov 3-7", "3.–7.11.", "du 3 au 7 novembre", "between 30 October and 2 November 2026"."""
+"""Ranges of days in a question: "Nov 3-7", "3.–7.11.", "3/11–7/11", "du 3 au 7 novembre", "between 30 October and 2 November 2026"."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from functools import cache
 from msgspec import Struct
 
 from memory.text.calendar_names import MONTHS, ONE_MONTH
-from memory.text.figure_dates import year_of
+from memory.text.figure_dates import Order, order_of, year_of
 from memory.text.folding import without_accents
+from memory.text.year_words import SaidYear, said_years, year_beside
 
 _LEAP_YEARS = 8
 """Years within which each day of the calendar comes again."""
 _FIGURES = re.compile(r"\d")
+_WHOLES = frozenset({2, 3, 4, 5, 6, 8, 10, 16})
+_LEADS = frozenset({"from", "on", "vom", "von", "am", "du", "le", "del", "el", "dal", "il"})
 
 
 class DayRange(Struct, frozen=True):
@@ -27,18 +30,25 @@ class DayRange(Struct, frozen=True):
     last: date
 
 
-def day_ranges(question: str, today: date) -> list[DayRange]:
-    """Return the ranges of days in a query, in order; those without a year have begun. None overlap."""
+def day_ranges(question: str, today: date, order: Order = "unknown") -> list[DayRange]:
+    """Return the ranges of days in a query, in order; those without a year have begun. None overlap but such with two meanings.
+
+    ``order`` is that of English questions whose dates have slashes.
+    """
     found: list[DayRange] = []
     if len(_FIGURES.findall(question)) <= 1:
         return found
-    plain = without_accents(question)
-    for pattern in _patterns():
+    plain = without_accents(question).replace("’", "'")
+    for pattern in (*_patterns(), *(_patterns_with_slashes() if "/" in plain else ())):
         for match in pattern.finditer(plain):
             start, end = match.span("range")
-            days = _days(match.groupdict(), today)
-            if days is not None and not any(start < one.end and one.start < end for one in found):
-                found.append(DayRange(start, end, *days))
+            if any(start < one.end and one.start < end for one in found) or _are_fractions(match):
+                continue
+            year = year_beside([one for one in said_years(plain) if one.number is None], plain, start, end)
+            if year:
+                start, end = min(start, year.start), max(end, year.end)
+            read = (_days(said, today, year) for said in _readings(match.groupdict(), order_of(question, order)))
+            found += [DayRange(start, end, *days) for days in dict.fromkeys(read) if days is not None]
     return sorted(found, key=lambda one: one.start)
 
 
@@ -52,35 +62,74 @@ def _patterns() -> Sequence[re.Pattern[str]]:
     return [re.compile(text, re.IGNORECASE) for text in _written()]
 
 
+@cache
+def _patterns_with_slashes() -> Sequence[re.Pattern[str]]:
+    ends = (("1", _FIRST, _YEAR1), ("2", _LAST, _YEAR2))
+    one, other = (rf"{day}/(?P<n{n}>\d{{1,2}})(?:/(?:{year}|(?P<short{n}>\d\d)))?" for n, day, year in ends)
+    written = [rf"{before}(?P<range>(?P<slash>){one}{join}{other})(?!/){_END}" for before, join in _JOINS]
+    written.append(rf"(?P<range>(?<=\bdu |\bdel|\bdal)\s?{_FIRST}\s(?:au|al)\s{other})(?!/){_END}")
+    return [re.compile(text, re.IGNORECASE) for text in written]
+
+
+_FREE, _END = r"(?<![\w./:-])", r"(?![\w:]|[.,]\d|\s?(?:am|pm|uhr)\b)"
+_FIRST, _LAST = r"(?P<d1>\d{1,2})", r"(?P<d2>\d{1,2})"
+_YEAR1, _YEAR2 = r"(?P<y1>(?:19|20)\d\d)", r"(?P<y2>(?:19|20)\d\d)"
+_JOINS = (
+    (
+        r"\b(?:between|zwischen|entre|tra|fra)\s(?:the\s|dem\s|el\s|le\s|il\s)?",
+        r"\s(?:and|und|et|y|e)\s(?:the\s|dem\s|el\s|le\s|il\s)?",
+    ),
+    (_FREE, r"(?:\s?[-\u2010-\u2015]\s?|\s(?:to|until|till|through|thru|bis|au|al|a)\s(?:the\s|zum\s|dem\s)?)"),
+)
+"""What stands before a range, and between its ends."""
+
+
 def _written() -> Iterator[str]:
-    between = r"\b(?:between|zwischen|entre|tra|fra)\s(?:the\s|dem\s|el\s|le\s|il\s)?"
-    leading = r"\b(?:on|by|from|am|vom|von)\s+"
-    free, end = r"(?<![\w./:-])", r"(?![\w:]|[.,]\d|\s?(?:am|pm|uhr)\b)"
-    first, last = r"(?P<d1>\d{1,2})", r"(?P<d2>\d{1,2})"
-    th = r"(?:st|nd|rd|th|er|\.)?"
-    year1, year2 = r"(?P<y1>(?:19|20)\d\d)", r"(?P<y2>(?:19|20)\d\d)"
+    leading, th = r"\b(?:on|by|from|am|vom|von)\s+", r"(?:st|nd|rd|th|er|\.)?"
     name1, name2 = rf"(?P<m1>{ONE_MONTH})", rf"(?P<m2>{ONE_MONTH})"
     of, of_year = r"\s?(?:(?:of|de|di)\s)?", r"(?:,?\s(?:de\s|del\s)?"
-    to = r"(?:\s?[-\u2010-\u2015]\s?|\s(?:to|until|till|through|thru|bis|au|al|a)\s(?:the\s|zum\s|dem\s)?)"
-    both = r"\s(?:and|und|et|y|e)\s(?:the\s|dem\s|el\s|le\s|il\s)?"
-    for before, join in ((between, both), (free, to)):
-        yield rf"{before}(?P<range>{year1}-(?P<n1>\d\d)-{first}{join}{year2}-(?P<n2>\d\d)-{last}){end}"
-        yield rf"{before}(?P<range>{name1}\.?\s{first}{th}(?:,?\s{year1})?{join}(?:{name2}\.?\s)?{last}{th}(?:,?\s{year2})?){end}"
-        start, stop = rf"{first}{th}(?:{of}{name1}\.?{of_year}{year1})?)?", rf"{last}{th}{of}{name2}\b{of_year}{year2})?"
-        yield rf"{before}(?P<range>{start}{join}{stop}){end}"
-        numbers = rf"{first}\.(?:\s?(?P<n1>\d{{1,2}})\.(?:\s?{year1})?)?{join}{last}\.\s?(?P<n2>\d{{1,2}})"
-        yield rf"{before}(?P<range>{numbers}\.(?:\s?{year2}|\s?'?(?P<short>\d\d))?){end}"
-        yield rf"{leading if before == free else before}(?P<range>{numbers}){end}"
+    for before, join in _JOINS:
+        yield rf"{before}(?P<range>{_YEAR1}-(?P<n1>\d\d)-{_FIRST}{join}{_YEAR2}-(?P<n2>\d\d)-{_LAST}){_END}"
+        start, stop = rf"{name1}\.?\s{_FIRST}{th}(?:,?\s{_YEAR1})?", rf"(?:{name2}\.?\s)?{_LAST}{th}(?:,?\s{_YEAR2})?"
+        yield rf"{before}(?P<range>{start}{join}{stop}){_END}"
+        start, stop = rf"{_FIRST}{th}(?:{of}{name1}\.?{of_year}{_YEAR1})?)?", rf"{_LAST}{th}{of}{name2}\b{of_year}{_YEAR2})?"
+        yield rf"{before}(?P<range>{start}{join}{stop}){_END}"
+        numbers = rf"{_FIRST}\.(?:\s?(?P<n1>\d{{1,2}})\.(?:\s?{_YEAR1})?)?{join}{_LAST}\.\s?(?P<n2>\d{{1,2}})"
+        yield rf"{before}(?P<range>{numbers}\.(?:\s?{_YEAR2}|\s?'?(?P<short2>\d\d))?){_END}"
+        yield rf"{leading if before == _FREE else before}(?P<range>{numbers}){_END}"
 
 
-def _days(said: dict[str, str | None], today: date) -> tuple[date, date] | None:
+def _are_fractions(match: re.Match[str]) -> bool:
+    """Return whether dates with slashes are rather fractions or marks out of ten: no word leads to them that leads to dates."""
+    said = match.groupdict()
+    if said.get("slash") is None or said["y1"] or said["y2"] or said["short1"] or said["short2"]:
+        return False
+    if not _LEADS.isdisjoint(match.string[: match.start()].lower().split()[-1:]):
+        return False
+    parts = ((int(said["d1"]), int(said["n1"])), (int(said["d2"]), int(said["n2"])))
+    return all(part <= whole and whole in _WHOLES for part, whole in parts)
+
+
+def _readings(said: dict[str, str | None], order: Order) -> list[dict[str, str | None]]:
+    """Return what a range may mean: with slashes, days and months may be the other way round."""
+    if said.get("slash") is None:
+        return [said]
+    swapped = {**said, "d1": said["n1"], "n1": said["d1"], "d2": said["n2"], "n2": said["d2"]}
+    if order != "unknown":
+        return [said if order == "day first" else swapped]
+    if (said["n1"] == said["n2"]) != (said["d1"] == said["d2"]):
+        return [said if said["n1"] == said["n2"] else swapped]
+    return [said, swapped]
+
+
+def _days(said: dict[str, str | None], today: date, year: SaidYear | None) -> tuple[date, date] | None:
     day1, day2 = int(said["d1"] or 0), int(said["d2"] or 0)
     ends = [_month(said, "1"), _month(said, "2")]
     month2 = ends[1] or ends[0] or 0
     month1 = ends[0] or month2
-    short = said.get("short")
-    year1 = int(said.get("y1") or 0) or None
-    year2 = int(said.get("y2") or 0) or (year_of(int(short), today) if short else None)
+    year1, year2 = _year(said, "1", today), _year(said, "2", today)
+    if year and year2 is None:
+        year2 = max(1, today.year - year.back)
     turns = (month2, day2) <= (month1, day1)
     if turns and month1 == month2 and year1 is None:
         return None
@@ -92,6 +141,11 @@ def _days(said: dict[str, str | None], today: date) -> tuple[date, date] | None:
         if first and last and first < last and (year1 is not None or first <= today):
             return first, last
     return None
+
+
+def _year(said: dict[str, str | None], end: str, today: date) -> int | None:
+    year, short = said.get(f"y{end}"), said.get(f"short{end}")
+    return int(year) if year else year_of(int(short), today) if short else None
 
 
 def _month(said: dict[str, str | None], end: str) -> int | None:

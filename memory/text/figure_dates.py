@@ -64,7 +64,7 @@ def figure_dates(question: str, today: date, order: Order = "unknown") -> list[F
             start, end = match.span("date")
             if any(start < one.end and one.start < end for one in found):
                 continue
-            read = _read(match, first or _order_of(question, order), today, certain=first is not None)
+            read = _read(match, first or order_of(question, order), today, certain=first is not None)
             if days := tuple(dict.fromkeys(day for day in read if day is not None)):
                 found.append(FigureDate(start, end, days, whole="year" in pattern.groupindex))
     return sorted(found, key=lambda one: one.start)
@@ -92,7 +92,8 @@ def _patterns() -> Sequence[tuple[re.Pattern[str], Order | None]]:
     return [(re.compile(rf"{before}(?P<date>{text}){end}", re.IGNORECASE), first) for before, text, end, first in written]
 
 
-def _order_of(question: str, order: Order) -> Order:
+def order_of(question: str, order: Order) -> Order:
+    """Return how dates with slashes are written in a question: ``order`` is that of English ones."""
     language, count = stop_words.language(word.lower() for word in _WORDS.findall(question))
     return "day first" if count and language != "English" else order
 

@@ -11,16 +11,13 @@ from functools import cache, partial
 from msgspec import Struct
 
 from memory.text import parts_of_months
-from memory.text.calendar_names import DAYS, MONTHS, ONE_MONTH, ONE_SEASON, SEASONS, month_of, season_of
-from memory.text.folding import without_accents
+from memory.text.calendar_names import DAYS, MONTHS, ONE_MONTH, ONE_SEASON, OTHER_WORDS, SEASONS, month_of, season_of
 from memory.text.parts_of_months import PARTS
 from memory.text.weekdays_of_weeks import weekdays_of_weeks
 from memory.text.weeks import CALENDAR_WEEK_KEYS, WEEK_OF_MONTH_KEYS, calendar_weeks, weeks_of_months
-from memory.text.year_words import Days, Meaning, Rule, SaidYear, marked, newest, said_years, year_beside
+from memory.text.year_words import Days, Meaning, Rule, SaidYear, marked, newest, plain_words, said_years, year_beside
 
 _WORDS, _YEAR = re.compile(r"[^\W_]+"), re.compile(r"(?:19|20)\d\d")
-_OTHER_WORDS = frozenset({"may", "march", "mar", "fall", "mai", "mars", "sept", "ete"})
-"""Names that are common words in one of the languages: they need a word that leads to a time, or a capital letter."""
 
 
 class NamedTime(Struct, frozen=True):
@@ -39,8 +36,7 @@ class NamedTime(Struct, frozen=True):
 def named_times(question: str, today: date) -> list[NamedTime]:
     """Return the times within a year in a query, in order; those without a year have begun. None overlap."""
     found: list[NamedTime] = []
-    plain = without_accents(question).replace("’", "'")
-    words = frozenset(_WORDS.findall(plain.lower()))
+    plain, words = plain_words(question)
     years: Sequence[SaidYear] | None = None
     text = plain
     if not words.isdisjoint(DAYS):
@@ -64,7 +60,7 @@ def _read(
     match: re.Match[str], meaning: Meaning, plain: str, years: Sequence[SaidYear], today: date, *, alone: bool
 ) -> NamedTime | None:
     said = match.groupdict()
-    if said.get("name") in _OTHER_WORDS and not alone and not said.get("lead") and not said.get("day") and match.start() > 0:
+    if said.get("name") in OTHER_WORDS and not alone and not said.get("lead") and not said.get("day") and match.start() > 0:
         return None
     if said.get("year"):
         year = next((one for one in years if one.end == match.end("year")), None)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
 from memory.text.calendar_names import number_of
+from memory.text.folding import without_accents
 
 Days = tuple[date, date]
 """The first and the last day of a time."""
@@ -20,6 +21,7 @@ Meaning = Callable[[re.Match[str], int], Days | None]
 Rule = tuple[str, Meaning, bool]
 """A pattern of such phrases, in lower case and without accents, what they mean, and whether they need no year."""
 
+_WORDS = re.compile(r"[^\W_]+")
 _MARK, MARKED = "\0", r"\0+"
 _NEAR = timedelta(days=183)
 _YEARS_BETWEEN = 8
@@ -49,6 +51,13 @@ class SaidYear(Struct, frozen=True):
         if days and days[0] > today and not self.back:
             return in_year(year - 1) if year > 1 else None
         return days
+
+
+@lru_cache(maxsize=2)
+def plain_words(question: str) -> tuple[str, frozenset[str]]:
+    """Return a query without accents and with plain apostrophes, and its words in lower case."""
+    plain = without_accents(question).replace("’", "'")
+    return plain, frozenset(_WORDS.findall(plain.lower()))
 
 
 def newest(in_year: InYear, today: date, *, over: bool = False) -> Days | None:
@@ -97,7 +106,7 @@ def year_beside(years: Sequence[SaidYear], plain: str, start: int, end: int) -> 
 def _joins() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return what may stand between a time and its year, and between a year and its time."""
     after = r"\.?,?\s(?:(?:of|in|from|im|von|vom|des|de|del|dell[ao]|di)\s|d'|dell')?|/"
-    return re.compile(after, re.IGNORECASE), re.compile(r"(?:,|'s)?\s(?:(?:on|am)\s)?", re.IGNORECASE)
+    return re.compile(after, re.IGNORECASE), re.compile(r"(?:,|'s)?\s(?:(?:on|am|from|vom|du|del|dal)\s)?", re.IGNORECASE)
 
 
 @cache
