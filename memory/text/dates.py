@@ -33,6 +33,9 @@ _LAST = frozenset(
     """.split()  # noqa: SIM905 - a list literal of them is three times as long
 )
 """Words beside the name of a time by which it is the newest that is over."""
+_YEARS = frozenset(
+    {"year", "years", "ago", "jahr", "jahres", "jahren", "an", "ans", "annee", "ano", "anos", "hace", "anno", "anni", "fa"}
+)
 _THIS = frozenset({"this", "diesen", "dieses", "cet", "cette", "este", "esta", "questo", "questa", "quest"})
 _IN_WORDS = re.compile(r"[^\W_]+")
 _NUMBERS = re.compile(r"[\d.]*\d[\d.]*(?:(?:st|nd|rd|th|er)\b)?", re.IGNORECASE)
@@ -153,9 +156,11 @@ def time_words(question: str, *, today: date, order: Order = "unknown") -> TimeW
     times = [one for one in read.times if one.first != one.last]
     beside = (words & (_LAST | _THIS)).union(*(_words_of(question[one.start : one.end]) for one in times))
     names = names.union(*(one.names for one in times))
+    ranged = {word for _, phrase in ranges for word in _words_of(phrase)}
+    beside |= ranged & (_LAST | _THIS | _YEARS)
     several = [span for span, _ in (*phrases, *ranges)] + [Span(one.first, one.last) for one in times]
     return TimeWords(
-        names=frozenset(names.union(*(_words_of(phrase) for _, phrase in ranges))),
+        names=frozenset(names | (ranged - beside)),
         beside=frozenset(beside - names),
         months=tuple(dict.fromkeys(month for span in several for month in _months_of(span))),
     )

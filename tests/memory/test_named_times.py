@@ -94,6 +94,21 @@ def whole_month(year: int, month: int) -> Span:
     return Span(date(year, month, 1), date(year, month, monthrange(year, month)[1]))
 
 
+VOCABULARY = (
+    "early mid late the end of Anfang Mitte Ende fin début mi- a finales de fine year years ago last this Jahr letztes vor zwei hace 3 "
+    "October October's may Februar mars octobre octubre winter été spring 29 30. 31st first zweite last week Woche KW 45 53 weekend "
+    "Novemberwoche Tuesday Dienstag mardi on am le und and to bis – - / , 2025 2024 3/11 7/11 1900 day month 2025-W45 kw53 ago?"
+)
+
+
+@given(st.lists(st.sampled_from(VOCABULARY.split()), max_size=10).map(" ".join), DAYS)
+def test_whatever_is_asked_times_go_forward(question: str, today: date) -> None:
+    assert all(span.first <= span.last for span in spans(question, today=today, order="day first"))
+    assert isinstance(spelt_out(question, today=today), str)
+    words = time_words(question, today=today)
+    assert words.names.isdisjoint(words.beside)
+
+
 @pytest.mark.parametrize("language", list(MONTHS))
 @given(DAYS, st.integers(1, 12))
 def test_a_month_of_last_year_is_that_month(language: str, today: date, month: int) -> None:

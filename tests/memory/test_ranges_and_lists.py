@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text.dates import Span, day_words, spans, spelt_out
+from memory.text.dates import Span, day_words, spans, spelt_out, time_words
 from tests.memory.dated_notes import MONTHS, TODAY, dated_notes, days_found
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def test_a_range_with_slashes_is_in_the_order_of_the_language_or_the_owners(firs
     orders: tuple[tuple[str, Order], ...] = ((day_first, "day first"), (month_first, "month first"))
     for written, order in orders:
         assert spans(f"what was from {written}?", today=today, order=order) == [Span(first, last)]
-        assert Span(first, last) in spans(written, today=today)
+        if first.day != last.day:
+            assert Span(first, last) in spans(written, today=today)
 
 
 @given(
@@ -154,6 +155,8 @@ def test_fractions_versions_and_verbs_are_none(question: str) -> None:
 
 
 def test_figures_of_ranges_and_lists_are_no_words_of_the_question() -> None:
+    words = time_words("Did Tom paint from 3 to 7 November last year?", today=TODAY)
+    assert (words.names, words.beside) == ({"3", "to", "7", "november"}, {"last", "year"})
     assert spelt_out("October 30th through November 2nd", today=TODAY).split() == ["October", "through", "November"]
     assert spelt_out("der 3. und der 7. November", today=TODAY) == "3 November 7 November"
     assert day_words("Was war am 3. und 7. November?", today=TODAY).named
