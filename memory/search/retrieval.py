@@ -118,6 +118,8 @@ def build_query(
     time = time_words(text, today=today, order=order)
     said = _without(terms, time.beside)
     besides = _without(_without(rest if day.named else said, time.beside), time.names)
+    if len(besides.words) >= _FEW_WORDS:  # what it asks for may be told of some days before or after
+        days = tuple(spans(text, today=today, order=order, widely=True))
     return Query(
         text=text,
         terms=said,

@@ -40,6 +40,7 @@ _THIS = frozenset({"this", "diesen", "dieses", "cet", "cette", "este", "esta", "
 _IN_WORDS = re.compile(r"[^\W_]+")
 _NUMBERS = re.compile(r"[\d.]*\d[\d.]*(?:(?:st|nd|rd|th|er)\b)?", re.IGNORECASE)
 _LONGEST_SEASON = 92
+_SLACK = 3
 _UNEVEN = 4
 T = TypeVar("T")
 
@@ -130,16 +131,17 @@ def _read(question: str, today: date, order: Order) -> _Read:
     return _Read(ranges, times, relative, lists + figures, _absolute(_without(rest, figures), today))
 
 
-def spans(question: str, *, today: date, order: Order = "unknown") -> list[Span]:
+def spans(question: str, *, today: date, order: Order = "unknown", widely: bool = False) -> list[Span]:
     """Return the days in a query, absolute or relative to ``today``. Dates without a year are in the past.
 
-    ``order`` is that of figures with slashes in English.
+    ``order`` is that of figures with slashes in English. ``widely`` adds some days to times whose ends are not sharp.
     """
     read = _read(question, today, order)
     found = [span for span, _ in read.absolute]
     found += [Span(day, day) for one in read.figures for day in one.days]
     found += [Span(one.first, one.last) for one in read.relative]
-    found += [Span(one.first, one.last) for one in read.times]
+    slack = timedelta(days=_SLACK if widely else 0)
+    found += [Span(one.first - slack, one.last + slack) if one.vague else Span(one.first, one.last) for one in read.times]
     found += [Span(one.first, one.last) for one in read.ranges]
     return list(dict.fromkeys(found))
 
@@ -154,8 +156,8 @@ def time_words(question: str, *, today: date, order: Order = "unknown") -> TimeW
     named = MONTHS.keys() | {one.name for one in read.relative}
     names = {word for word in words if word in named or word.isdecimal()}
     times = [one for one in read.times if one.first != one.last]
+    names = names.union(*(one.names - _LAST - _THIS for one in times))
     beside = (words & (_LAST | _THIS)).union(*(_words_of(question[one.start : one.end]) for one in times))
-    names = names.union(*(one.names for one in times))
     ranged = {word for _, phrase in ranges for word in _words_of(phrase)}
     beside |= ranged & (_LAST | _THIS | _YEARS)
     several = [span for span, _ in (*phrases, *ranges)] + [Span(one.first, one.last) for one in times]

@@ -17,13 +17,15 @@ from memory.text.weekdays_of_weeks import weekdays_of_weeks
 from memory.text.weeks import CALENDAR_WEEK_KEYS, WEEK_OF_MONTH_KEYS, calendar_weeks, weeks_of_months
 from memory.text.year_words import Days, Meaning, Rule, SaidYear, marked, newest, plain_words, said_years, year_beside
 
+_VAGUE, _COUNTED = {"part", "nth"}, {"part", "nth", "number"}
+"""Groups of patterns whose times have no sharp ends, and whose words may be in notes of any time."""
 _WORDS, _YEAR = re.compile(r"[^\W_]+"), re.compile(r"(?:19|20)\d\d")
 
 
 class NamedTime(Struct, frozen=True):
     """A time in a query: its position, its first and last day, and the words of it that notes of that time may have, too.
 
-    These are in lower case and without accents.
+    These are in lower case and without accents. ``vague`` tells that its ends are not sharp, as those of a part of a month.
     """
 
     start: int
@@ -31,6 +33,7 @@ class NamedTime(Struct, frozen=True):
     first: date
     last: date
     names: frozenset[str]
+    vague: bool = False
 
 
 def named_times(question: str, today: date) -> list[NamedTime]:
@@ -74,8 +77,10 @@ def _read(
     if days is None:
         return None
     start, end = (min(match.start(), year.start), max(match.end(), year.end)) if year else match.span()
-    names = _names_of(plain[start:end]).union(_WORDS.findall(f"{said.get('term') or ''} {said.get('number2') or ''}".lower()))
-    return NamedTime(start, end, *days, names)
+    names = _names_of(plain[start:end])
+    if not said.keys().isdisjoint(_COUNTED):
+        names = names.union(_WORDS.findall(match[0].lower()))
+    return NamedTime(start, end, *days, names, vague=not said.keys().isdisjoint(_VAGUE) and days[0] < days[1])
 
 
 def _names_of(phrase: str) -> frozenset[str]:

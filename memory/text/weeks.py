@@ -55,10 +55,10 @@ def calendar_weeks() -> Iterator[Rule]:
     end = rf"(?:{to}(?P<number2>\d{{1,2}}))?(?![\w%€$]|[.,:]\d|\s(?:€|\$|%)|\s{_NOT_BEFORE})"
     other = rf"(?!\s(?:of|into|de|del|della|di|des|der|vom|von)\s(?!{MARKED})|\sd')"
     no = r"(?:(?:no\.?|nr\.?|n°|number|nummer|numero)\s?)?"
-    yield rf"(?<![\w.-])(?P<term>(?:kw|kalenderwoche|calendar\sweek|semaine\scivile)\s?{no}{number}){end}", _calendar_week, True
-    yield rf"{before}(?P<term>(?:{_WEEK.replace(' ', '|')})\s{no}{number}){end}{other}", _calendar_week, True
-    yield rf"(?<![\w.,])(?P<term>{number}\.\s?(?:kw|kalenderwoche))(?!\w)", _calendar_week, True
-    yield rf"(?<![\w.-])(?P<term>(?P<year>{MARKED})-w{number})(?!\w)", _calendar_week, True
+    yield rf"(?<![\w.-])(?:kw|kalenderwoche|calendar\sweek|semaine\scivile)\s?{no}{number}{end}", _calendar_week, True
+    yield rf"{before}(?:{_WEEK.replace(' ', '|')})\s{no}{number}{end}{other}", _calendar_week, True
+    yield rf"(?<![\w.,]){number}\.\s?(?:kw|kalenderwoche)(?!\w)", _calendar_week, True
+    yield rf"(?<![\w.-])(?P<year>{MARKED})-w{number}(?!\w)", _calendar_week, True
 
 
 def _in_month(match: re.Match[str], year: int) -> Days | None:

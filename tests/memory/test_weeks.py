@@ -149,10 +149,13 @@ def test_other_weeks_and_figures_are_none(question: str) -> None:
     assert spans(question, today=TODAY) == []
 
 
-def test_the_number_of_a_week_may_be_in_notes_and_words_that_count_weeks_need_not() -> None:
+def test_words_that_count_weeks_may_be_in_notes_of_any_time() -> None:
     assert time_words("Was war in KW 45?", today=TODAY).names == {"kw", "45"}
     words = time_words("zweite Novemberwoche", today=TODAY)
-    assert (words.names, words.beside, words.months) == (frozenset(), {"zweite", "novemberwoche"}, ("November",))
+    assert (words.names, words.beside, words.months) == ({"zweite", "novemberwoche"}, frozenset(), ("November",))
+    words = time_words("the last week of November two years ago", today=TODAY)
+    assert words.names == {"week", "of", "november"}
+    assert {"last", "two", "years", "ago"} <= words.beside
     assert spelt_out("Wer kam am Dienstag vor einer Woche?", today=TODAY) == "Wer kam 2026-11-17 (17 November 2026, Tuesday)?"
 
 
@@ -174,4 +177,19 @@ async def test_a_question_for_a_week_brings_its_notes_alone(tmp_path: Path) -> N
     days = await days_found(memory, "KW 45")
     assert "2026-09-20" in days
     assert all("2026-11-02" <= day <= "2026-11-08" for day in days if day != "2026-09-20")
+    await memory.close()
+
+
+async def test_what_is_told_some_days_after_a_part_of_a_month_is_found_for_what_it_says(tmp_path: Path) -> None:
+    memory = dated_notes(tmp_path)
+    for day in ("2026-09-02", "2026-10-23", "2026-10-28", "2025-10-20"):
+        (tmp_path / f"ws/memory/{day}.md").write_text("The carpenter mended the kitchen window some days ago.\n")
+    await memory.sync()
+    for question in (
+        "When did the carpenter mend the window, mid-October?",
+        "Did the carpenter mend a window in the third week of October?",
+    ):
+        assert (await days_found(memory, question))[0] == "2026-10-23", question
+    days = await days_found(memory, "mid-October")
+    assert all("2026-10-11" <= day <= "2026-10-20" for day in days)
     await memory.close()
