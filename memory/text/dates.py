@@ -255,8 +255,12 @@ def _written() -> tuple[tuple[re.Pattern[str], tuple[int, int, int]], ...]:
 
 
 def _absolute(question: str, today: date) -> list[tuple[Span, str]]:
+    from memory.text.year_words import plain_words
+
     found: list[tuple[Span, str]] = []
-    rest = without_accents(question)
+    rest, words = plain_words(question)
+    if words.isdisjoint(MONTHS) and not any(character.isdecimal() for character in rest):
+        return found
     for pattern, order in _written():
         for match in pattern.finditer(rest):
             year, month, day = (match[group] if group else None for group in order)

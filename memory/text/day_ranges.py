@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import date, timedelta
 from functools import cache
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from memory.text.year_words import SaidYear, said_years, year_beside
 _LEAP_YEARS = 8
 """Years within which each day of the calendar comes again."""
 _FIGURES = re.compile(r"\d")
+_LONGEST_BARE = timedelta(days=92)
 _WHOLES = frozenset({2, 3, 4, 5, 6, 8, 10, 16})
 _LEADS = frozenset({"from", "on", "vom", "von", "am", "du", "le", "del", "el", "dal", "il"})
 
@@ -48,7 +49,8 @@ def day_ranges(question: str, today: date, order: Order = "unknown") -> list[Day
             if year:
                 start, end = min(start, year.start), max(end, year.end)
             read = (_days(said, today, year) for said in _readings(match.groupdict(), order_of(question, order)))
-            found += [DayRange(start, end, *days) for days in dict.fromkeys(read) if days is not None]
+            longest = _LONGEST_BARE if _is_bare(match) and not year else timedelta.max
+            found += [DayRange(start, end, *days) for days in dict.fromkeys(read) if days and days[1] - days[0] <= longest]
     return sorted(found, key=lambda one: one.start)
 
 
@@ -99,14 +101,19 @@ def _written() -> Iterator[str]:
         yield rf"{leading if before == _FREE else before}(?P<range>{numbers}){_END}"
 
 
-def _are_fractions(match: re.Match[str]) -> bool:
-    """Return whether dates with slashes are rather fractions or marks out of ten: no word leads to them that leads to dates."""
+def _is_bare(match: re.Match[str]) -> bool:
+    """Return whether these are dates with slashes and without a year, to which no word leads."""
     said = match.groupdict()
     if said.get("slash") is None or said["y1"] or said["y2"] or said["short1"] or said["short2"]:
         return False
-    if not _LEADS.isdisjoint(match.string[: match.start()].lower().split()[-1:]):
+    return _LEADS.isdisjoint(match.string[: match.start()].lower().split()[-1:])
+
+
+def _are_fractions(match: re.Match[str]) -> bool:
+    """Return whether dates with slashes are rather fractions or marks out of ten."""
+    if not _is_bare(match):
         return False
-    parts = ((int(said["d1"]), int(said["n1"])), (int(said["d2"]), int(said["n2"])))
+    parts = ((int(match["d1"]), int(match["n1"])), (int(match["d2"]), int(match["n2"])))
     return all(part <= whole and whole in _WHOLES for part, whole in parts)
 
 

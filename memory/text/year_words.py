@@ -123,6 +123,6 @@ def _patterns() -> Sequence[tuple[re.Pattern[str], int]]:
         (rf"vor {count} jahr(?:en)?", 0),
         (rf"il y a {count} an(?:s|nees?)?", 0),
         (rf"hace {count} anos?", 0),
-        (r"(?<![\d.-])(?P<said>(?:19|20)\d\d)(?![./-]?\d)", 0),
+        (r"(?<![\d.-])(?P<said>(?:19|20)\d\d)(?![./-]?\d|\s?[€$£%]|\s(?:euro|eur|dollar))", 0),
     )
     return [(re.compile(rf"(?<!\w)(?:{text})(?!\w)", re.IGNORECASE), back) for text, back in written]
