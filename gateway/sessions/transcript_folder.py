@@ -50,26 +50,29 @@ class TranscriptFolder:
 
     def put_away(self, needed: Collection[str], before: datetime) -> int:
         """See the protocol."""
-        count = 0
-        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
-            if path.stem not in needed and path.stat().st_mtime < before.timestamp():
-                self._put_away(path)
-                count += 1
-        return count
+        limit = before.timestamp()
+        due = sorted(
+            entry.name
+            for entry in _entries(self.folder, SUFFIX)
+            if entry.name.removesuffix(SUFFIX) not in needed and entry.stat().st_mtime < limit
+        )
+        for name in due:
+            self._put_away(self.folder / name)
+        return len(due)
 
     def trim(self, most_bytes: int) -> list[str]:
         """See the protocol."""
-        if not self.archive.is_dir():
-            return []
-        kept = sorted(((path.stat(), path) for path in self.archive.glob(f"*{SUFFIX}.gz")), key=lambda found: found[0].st_mtime)
-        size = sum(found.st_size for found, _ in kept)
-        gone = []
-        for found, path in kept:
+        size = sum(entry.stat().st_size for entry in _entries(self.archive, f"{SUFFIX}.gz"))
+        gone: list[str] = []
+        if size <= most_bytes:  # as nearly always; there may be very many
+            return gone
+        stats = ((entry.stat(), entry.name) for entry in _entries(self.archive, f"{SUFFIX}.gz"))
+        for _, length, name in sorted((found.st_mtime_ns, found.st_size, name) for found, name in stats):
             if size <= most_bytes:
                 break
-            path.unlink()
-            size -= found.st_size
-            gone.append(path.name)
+            (self.archive / name).unlink()
+            size -= length
+            gone.append(name)
         return gone
 
     def _paths(self) -> Iterator[Path]:
@@ -93,3 +96,11 @@ class TranscriptFolder:
         os.utime(fresh, ns=(times.st_atime_ns, times.st_mtime_ns))
         fresh.replace(target)
         path.unlink()
+
+
+def _entries(folder: Path, suffix: str) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from (entry for entry in entries if entry.name.endswith(suffix))
+    except FileNotFoundError:  # nothing was written there yet
+        return

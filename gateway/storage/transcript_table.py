@@ -97,9 +97,12 @@ class TranscriptTable:
         """See the protocol. What counts is the length of the lines."""
 
         def work(db: Database) -> list[str]:
-            query = "SELECT id, session, size FROM transcript WHERE agent = ? AND state = 'archived' ORDER BY written_at, id"
-            kept = db.execute(query, (self.agent,)).fetchall()
-            total, gone = sum(size for _, _, size in kept), []
+            archived = "FROM transcript WHERE agent = ? AND state = 'archived'"
+            [total] = db.execute(f"SELECT coalesce(sum(size), 0) {archived}", (self.agent,)).fetchone() or (0,)
+            gone: list[str] = []
+            if total <= most_bytes:
+                return gone
+            kept = db.execute(f"SELECT id, session, size {archived} ORDER BY written_at, id", (self.agent,)).fetchall()
             for number, session, size in kept:
                 if total <= most_bytes:
                     break

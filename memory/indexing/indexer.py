@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 
 from msgspec import Struct, field
 
@@ -33,7 +34,12 @@ _BATCH_BYTES = 400_000
 _FRESH_NS = 2_000_000_000
 """A file that changed in the last two seconds is read again next time: its stamp may stay the same while its bytes change."""
 
+_COMPARED = 256
+"""Files that are compared with the index at once."""
+
 _NO_STAMP = Stamp(0, 0, 0, 0)
+_Due = tuple[SourceFile, IndexedFile | None]
+"""A file that is to be read, and its index entry."""
 
 
 class SyncResult(Struct):
@@ -78,10 +84,10 @@ class Indexer:
 
     async def follow(self, index: Index, generations: Sequence[Generation], progress: SyncProgress | None = None) -> SyncResult:
         """Update every generation from the files on disk."""
-        found = await asyncio.to_thread(self._sources.walk)
-        synced = SyncResult(files=len(found), troubles={f.path: f.trouble for f in found if f.trouble})
+        state, files, troubles = await asyncio.to_thread(self._state)
+        synced = SyncResult(files=files, troubles=troubles)
         for generation in generations:
-            await self._follow_one(index, generation, found, synced, progress)
+            await self._follow_one(index, generation, state, synced, progress)
             await self._follow_sessions(index, generation, synced)
         return synced
 
@@ -97,26 +103,22 @@ class Indexer:
         self,
         index: Index,
         generation: Generation,
-        found: Sequence[SourceFile],
+        state: int,
         synced: SyncResult,
         progress: SyncProgress | None,
     ) -> None:
-        state = hash(tuple(found))
         followed = await self._thread.run(lambda: index.followed(generation), urgent=False)
         if followed is not None and followed[0] == state:
             synced.troubles.update(followed[1])
             return
-        known = await self._thread.run(lambda: index.filed(generation, "memory"), urgent=False)
-        due = [f for f in found if not f.trouble and not _unchanged(known.get(f.path), f.stamp)]
-        gone = sorted(known.keys() - {f.path for f in found if not f.trouble})
-        troubles = {f.path: known[f.path].trouble for f in found if f.path in known and known[f.path].trouble}
+        due, gone, troubles = await self._compared(index, generation)
         synced.troubles.update(troubles)
         if not due and not gone:
             await self._thread.run(lambda: index.set_followed(generation, state, troubles), urgent=False)
         done = 0
         for batch in _batches(due):
             async with self._one_at_a_time:
-                cuts = await asyncio.to_thread(lambda b=batch: [self._cut(f.path, generation, known.get(f.path)) for f in b])  # type: ignore[misc]
+                cuts = await asyncio.to_thread(lambda b=batch: [self._cut(f.path, generation, known) for f, known in b])  # type: ignore[misc]
                 synced.chunks += await self._thread.run(lambda c=cuts: self._file(index, generation, c), urgent=False)  # type: ignore[misc]
             await self._tell([cut.path for cut in cuts if cut.chunks is not None])
             synced.changed += sum(cut.chunks is not None for cut in cuts)
@@ -134,42 +136,88 @@ class Indexer:
             await self._tell(gone)
             synced.removed += len(gone)
 
+    def _state(self) -> tuple[int, int, dict[str, str]]:
+        """Return a number that is another one when a file changes, how many files there are, and which have troubles. Blocks."""
+        state, count, troubles = 0, 0, {}
+        for found in self._sources.each():
+            state = hash((state, found))
+            count += 1
+            if found.trouble:
+                troubles[found.path] = found.trouble
+        return state, count, troubles
+
+    async def _compared(self, index: Index, generation: Generation) -> tuple[list[_Due], list[str], dict[str, str]]:
+        """Compare the files on disk with a generation: which to read, which of its own are gone, and which have troubles in it.
+
+        A part at a time: what all of them take at once would be left as holes in the memory of a process that runs for years.
+        """
+        due: list[_Due] = []
+        troubles: dict[str, str] = {}
+        there = 0
+        files = self._sources.each()
+        while part := await asyncio.to_thread(lambda: list(islice(files, _COMPARED))):
+            paths = [f.path for f in part]
+            known = await self._thread.run(lambda p=paths: index.filed(generation, "memory", p), urgent=False)  # type: ignore[misc]
+            troubles |= {path: one.trouble for path, one in known.items() if one.trouble}
+            readable = [(f, known.get(f.path)) for f in part if not f.trouble]
+            there += sum(one is not None for _, one in readable)
+            due += [(f, one) for f, one in readable if not _unchanged(one, f.stamp)]
+        if there == await self._thread.run(lambda: index.file_count(generation, "memory"), urgent=False):
+            return due, [], troubles
+        filed = await self._thread.run(lambda: index.filed(generation, "memory"), urgent=False)
+        readable_now = await asyncio.to_thread(lambda: {f.path for f in self._sources.each() if not f.trouble})
+        return due, sorted(filed.keys() - readable_now), troubles
+
     async def follow_sessions(self, index: Index, generations: Sequence[Generation], synced: SyncResult) -> None:
         """Index transcripts that have grown enough. Without a transcript source, their chunks are removed."""
         for generation in generations:
             await self._follow_sessions(index, generation, synced)
 
     async def _follow_sessions(self, index: Index, generation: Generation, synced: SyncResult) -> None:
-        known = await self._thread.run(lambda: index.filed(generation, "sessions"), urgent=False)
-        found, due = await asyncio.to_thread(self._due_sessions, known)
-        for path in due:
+        due, gone = await self._compared_sessions(index, generation)
+        for path, known in due:
             assert self._cutter is not None
             try:
-                change = await asyncio.to_thread(
-                    self._cutter.cut, path, generation, known[path].stamp if path in known else None
-                )
+                change = await asyncio.to_thread(self._cutter.cut, path, generation, known)
             except OSError as error:
                 synced.troubles[path] = f"{path} cannot be read: {error.strerror}"
                 continue
             put = partial(index.store, generation, [change])
             synced.chunks += await self._thread.run(put, urgent=False)
             synced.changed += 1
-        gone = sorted(known.keys() - found)
         if gone:
             await self._thread.run(lambda: index.remove(generation, gone), urgent=False)
             synced.removed += len(gone)
 
-    def _due_sessions(self, known: Mapping[str, IndexedFile]) -> tuple[set[str], list[str]]:
-        if self._transcripts is None:
-            return set(), []
+    async def _compared_sessions(
+        self, index: Index, generation: Generation
+    ) -> tuple[list[tuple[str, Stamp | None]], list[str]]:
+        """Compare the transcripts with a generation, a part at a time: which to read, with their stamps in it, and which are gone."""
+        due: list[tuple[str, Stamp | None]] = []
+        there = 0
         try:
-            found, now = list(self._transcripts.walk()), self._clock.now()
+            files = self._each_transcript()
+            while part := await asyncio.to_thread(lambda: list(islice(files, _COMPARED))):
+                paths = [f.path for f in part]
+                known = await self._thread.run(lambda p=paths: index.filed(generation, "sessions", p), urgent=False)  # type: ignore[misc]
+                there += len(known)
+                due += await asyncio.to_thread(self._due, part, {path: one.stamp for path, one in known.items()})
+            if there == await self._thread.run(lambda: index.file_count(generation, "sessions"), urgent=False):
+                return due, []
+            filed = await self._thread.run(lambda: index.filed(generation, "sessions"), urgent=False)
+            return due, sorted(filed.keys() - await asyncio.to_thread(lambda: {f.path for f in self._each_transcript()}))
         except OSError as error:  # what cannot be listed is not gone
             log.warning("the transcripts cannot be listed, and are indexed later: %s", error)
-            return set(known), []
-        stamps = {path: one.stamp for path, one in known.items()}
-        due = [one.path for one in found if self._transcripts.is_due(stamps.get(one.path), one, now=now)]
-        return {one.path for one in found}, due
+            return due, []
+
+    def _each_transcript(self) -> Iterator[SourceFile]:
+        return iter(()) if self._transcripts is None else self._transcripts.walk()
+
+    def _due(self, part: Sequence[SourceFile], known: Mapping[str, Stamp]) -> list[tuple[str, Stamp | None]]:
+        assert self._transcripts is not None
+        now = self._clock.now()
+        stamps = [(one, known.get(one.path)) for one in part]
+        return [(one.path, stamp) for one, stamp in stamps if self._transcripts.is_due(stamp, one, now=now)]
 
     def _cut(self, path: str, generation: Generation, known: IndexedFile | None) -> _Cut:
         try:
@@ -203,13 +251,13 @@ def _unchanged(known: IndexedFile | None, stamp: Stamp) -> bool:
     return known is not None and known.settled and known.stamp == stamp
 
 
-def _batches(found: Sequence[SourceFile]) -> list[list[SourceFile]]:
-    batches: list[list[SourceFile]] = []
+def _batches(due: Sequence[_Due]) -> list[list[_Due]]:
+    batches: list[list[_Due]] = []
     size = _BATCH_BYTES + 1
-    for one in found:
+    for one, known in due:
         if size + one.stamp.size > _BATCH_BYTES or len(batches[-1]) >= _BATCH_FILES:
             batches.append([])
             size = 0
-        batches[-1].append(one)
+        batches[-1].append((one, known))
         size += one.stamp.size
     return batches

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
@@ -22,6 +23,7 @@ FOLDER = "memory"
 NOTES = (*LONG_TERM, *TODO, FOLDER)
 _SUFFIX = ".md"
 _TEMPLATE = "template-"
+_NAME = attrgetter("name")
 _FOLDERS_OF = {"groups": "group", "peers": "peer"}
 
 
@@ -70,14 +72,19 @@ class NoteSources:
 
     def walk(self) -> list[SourceFile]:
         """Return every note once, and every entry that was rejected or cannot be read."""
-        first, *others = [self._walk_root(root) for root in self.roots]
-        seen = {found.path for found in first} if others else set()
-        for root in others:
-            for found in root:
+        return list(self.each())
+
+    def each(self) -> Iterator[SourceFile]:
+        """Yield what ``walk`` returns, for those who need not have all of it in memory. In the same order while nothing changes."""
+        if len(self.roots) == 1:
+            yield from self._in_root(self.roots[0])
+            return
+        seen: set[str] = set()
+        for root in self.roots:
+            for found in self._in_root(root):
                 if found.path not in seen:
                     seen.add(found.path)
-                    first.append(found)
-        return first
+                    yield found
 
     def place(self, path: str) -> tuple[Path, PurePosixPath] | None:
         """Return the root folder of a note and its path below, or None if the name is not that of a note."""
@@ -134,21 +141,26 @@ class NoteSources:
             taken.add(label)
             yield Root(target, label, only)
 
-    def _walk_root(self, root: Root) -> list[SourceFile]:
-        found: list[SourceFile] = []
-        if not root.only:
-            _walk(root.folder, root.label, found)
-            return found
-        try:
-            entries = {entry.name: entry for entry in os.scandir(root.folder) if entry.name in root.only}
-        except FileNotFoundError:
-            return found
-        except OSError as error:
-            return [SourceFile(root.label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}")]
-        for name in root.only:
-            if name in entries:
-                _take(entries[name], f"{root.label}/{name}" if root.label else name, found)
-        return found
+    def _in_root(self, root: Root) -> Iterator[SourceFile]:
+        """Yield the notes of a root folder, and what cannot be read. Without recursion: of 20,000 files each step is felt."""
+        folders, only = [(str(root.folder), root.label)], root.only
+        while folders:
+            folder, label = folders.pop()
+            if not only and is_received(label.split("/")):
+                continue
+            try:
+                here = (entry for entry in os.scandir(folder) if (entry.name in only if only else entry.name[0] != "."))
+                entries = sorted(here, key=_NAME)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                yield SourceFile(label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}")
+                continue
+            before = f"{label}/" if label else ""
+            for entry in entries:
+                if (found := _at(entry, before + entry.name, folders)) is not None:
+                    yield found
+            only = ()
 
 
 @contextmanager
@@ -228,40 +240,24 @@ def _within(below: PurePosixPath, only: tuple[str, ...]) -> bool:
     return len(below.parts) == 1 and below.name in only
 
 
-def _walk(folder: Path | str, label: str, found: list[SourceFile]) -> None:
-    """Add the notes below a folder, and what cannot be read. Lists and not generators: of 20,000 files each step is felt."""
-    if is_received(label.split("/")):
-        return
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        found.append(SourceFile(label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}"))
-        return
-    before = f"{label}/" if label else ""
-    for entry in entries:
-        _take(entry, before + entry.name, found)
-
-
-def _take(entry: os.DirEntry[str], path: str, found: list[SourceFile]) -> None:
+def _at(entry: os.DirEntry[str], path: str, folders: list[tuple[str, str]]) -> SourceFile | None:
+    """Return an entry that is a note, or is told as one that is not read; a folder to look into is added to ``folders``."""
     name = entry.name
-    if name.startswith("."):
-        return
     try:
         if not is_unicode(name):
-            if is_note(name) or entry.is_dir(follow_symlinks=False):
-                found.append(SourceFile(printable_name(path), _NO_STAMP, NOT_UTF8))
-        elif entry.is_symlink():
-            if is_note(name) or entry.is_dir():
-                reason = "a symbolic link is not followed; name its target in memorySearch.extraPaths"
-                found.append(SourceFile(path, _NO_STAMP, reason))
-        elif entry.is_dir(follow_symlinks=False):
-            _walk(entry.path, path, found)
+            told = is_note(name) or entry.is_dir(follow_symlinks=False)
+            return SourceFile(printable_name(path), _NO_STAMP, NOT_UTF8) if told else None
+        if entry.is_symlink():
+            told = is_note(name) or entry.is_dir()
+            reason = "a symbolic link is not followed; name its target in memorySearch.extraPaths"
+            return SourceFile(path, _NO_STAMP, reason) if told else None
+        if entry.is_dir(follow_symlinks=False):
+            folders.append((entry.path, path))
         elif is_note(name) and entry.is_file(follow_symlinks=False):
             status = entry.stat(follow_symlinks=False)
-            found.append(SourceFile(path, _NO_STAMP, HARD_LINK) if status.st_nlink > 1 else SourceFile(path, stamp_of(status)))
+            return SourceFile(path, _NO_STAMP, HARD_LINK) if status.st_nlink > 1 else SourceFile(path, stamp_of(status))
     except FileNotFoundError:
-        return
+        return None
     except OSError as error:
-        found.append(SourceFile(path, _NO_STAMP, f"{UNREADABLE}: {error.strerror}"))
+        return SourceFile(path, _NO_STAMP, f"{UNREADABLE}: {error.strerror}")
+    return None

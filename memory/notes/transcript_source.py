@@ -23,6 +23,8 @@ QUIET_SECONDS = 600.0
 """A conversation is indexed completely after this many seconds without a message."""
 
 _FIRST_LINE = 1 << 20
+_ARCHIVED = 100
+"""Of how many transcripts that are no longer there it may be known whether they are accepted, apart from as many as there are."""
 _SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
 
@@ -72,12 +74,18 @@ class TranscriptFiles:
     def walk(self) -> Iterator[tuple[str, Stamp]]:
         """See the protocol."""
         try:
-            entries = sorted(os.scandir(self._folder), key=lambda entry: entry.name)
+            entries = os.scandir(self._folder)
         except OSError:
             return
-        for entry in entries:
-            if entry.name.endswith(SUFFIX) and is_unicode(entry.name) and entry.is_file(follow_symlinks=False):
-                yield entry.name, stamp_of(entry.stat(follow_symlinks=False))
+        with entries:
+            for entry in entries:
+                if not (entry.name.endswith(SUFFIX) and is_unicode(entry.name) and entry.is_file(follow_symlinks=False)):
+                    continue
+                try:
+                    stamp = stamp_of(entry.stat(follow_symlinks=False))
+                except FileNotFoundError:  # it was archived meanwhile
+                    continue
+                yield entry.name, stamp
 
     def read(self, name: str, start: int, most: int) -> bytes:
         """See the protocol."""
@@ -158,9 +166,13 @@ class TranscriptSource:
 
     def walk(self) -> Iterator[SourceFile]:
         """Yield every accepted transcript. Raises OSError where they cannot be listed."""
+        count = 0
         for name, stamp in self._transcripts.walk():
+            count += 1
             if self._is_accepted(name):
                 yield SourceFile(PREFIX + name, stamp)
+        if len(self._accepted) > 2 * count + _ARCHIVED:
+            self._accepted.clear()
 
     def is_due(self, known: Stamp | None, found: SourceFile, *, now: datetime) -> bool:
         """Return whether to index a transcript again: it grew by enough bytes or lines, it grew and is quiet now, or it is another file.

@@ -395,7 +395,7 @@ def explain_line(index: Index, recalled: Retrieval, path: str, line: int) -> dic
     """Explain whether one line of a note was found by a search, and why. Runs on the index thread."""
     chunks = index.at_line(path, line)
     if not chunks:
-        filed = index.filed(index.live, "memory").get(path)
+        filed = index.filed(index.live, "memory", [path]).get(path)
         reason = (
             "the file is not indexed yet; run homebody memory index"
             if filed is None

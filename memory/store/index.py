@@ -98,8 +98,12 @@ class Index(Protocol):
         """Delete some rows of old generations; return whether more are left."""
         ...
 
-    def filed(self, generation: Generation, source: Source) -> dict[str, IndexedFile]:
-        """Return the index entries of all files of a source, by path."""
+    def filed(self, generation: Generation, source: Source, paths: Sequence[str] | None = None) -> dict[str, IndexedFile]:
+        """Return the index entries of the files of a source, or of those with these paths, by path."""
+        ...
+
+    def file_count(self, generation: Generation, source: Source) -> int:
+        """Return how many files of a source have index entries."""
         ...
 
     def followed(self, generation: Generation) -> tuple[int, dict[str, str]] | None:

@@ -121,15 +121,26 @@ class GenerationRows:
         self._read = time.monotonic(), state
         return state
 
-    def filed(self, generation: Generation, source: Source) -> dict[str, IndexedFile]:
+    def filed(self, generation: Generation, source: Source, paths: Sequence[str] | None = None) -> dict[str, IndexedFile]:
         """See ``Index``."""
         sql = """SELECT path, hash, size, mtime_ns, ctime_ns, inode, settled, trouble FROM file
                  WHERE generation = %s AND source = %s"""
+        values: list[Any] = [generation.number, source]
+        if paths is not None:
+            sql += " AND path = ANY(%s)"
+            values.append(list(paths))
         with self._connections.reading() as connection:
             return {
                 path: IndexedFile(digest, Stamp(*stamp), settled, trouble)
-                for path, digest, *stamp, settled, trouble in connection.execute(sql, (generation.number, source))
+                for path, digest, *stamp, settled, trouble in connection.execute(sql, values)
             }
+
+    def file_count(self, generation: Generation, source: Source) -> int:
+        """See ``Index``."""
+        sql = "SELECT count(*) FROM file WHERE generation = %s AND source = %s"
+        with self._connections.reading() as connection:
+            [count] = connection.execute(sql, (generation.number, source)).fetchone() or (0,)
+        return int(count)
 
     def store(self, generation: Generation, files: Sequence[FileChange]) -> int:
         """See ``Index``."""

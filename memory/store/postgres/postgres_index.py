@@ -115,9 +115,13 @@ class PostgresIndex(EmbeddedRows):
         self._changed = True
         return self._rows.sweep(limit)
 
-    def filed(self, generation: Generation, source: Source) -> dict[str, IndexedFile]:
+    def filed(self, generation: Generation, source: Source, paths: Sequence[str] | None = None) -> dict[str, IndexedFile]:
         """See the protocol."""
-        return self._rows.filed(generation, source)
+        return self._rows.filed(generation, source, paths)
+
+    def file_count(self, generation: Generation, source: Source) -> int:
+        """See the protocol."""
+        return self._rows.file_count(generation, source)
 
     def followed(self, generation: Generation) -> tuple[int, dict[str, str]] | None:
         """See the protocol."""

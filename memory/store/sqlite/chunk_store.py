@@ -79,14 +79,22 @@ class ChunkStore:
         self._db.connection.execute("INSERT OR REPLACE INTO meta VALUES ('last generation', ?)", (str(number),))
         return number
 
-    def filed(self, generation: Generation, source: Source) -> dict[str, IndexedFile]:
-        """Return the index entries of all files of a source, by path."""
+    def filed(self, generation: Generation, source: Source, paths: Sequence[str] | None = None) -> dict[str, IndexedFile]:
+        """See ``Index``."""
         sql = """SELECT path, hash, size, mtime_ns, ctime_ns, inode, settled, trouble FROM files
                  WHERE generation = ? AND source = ?"""
+        values: tuple[Any, ...] = (generation.number, source)
+        if paths is not None:
+            sql += " AND path IN (SELECT value FROM json_each(?))"
+            values = *values, json.dumps(paths)
         return {
             path: IndexedFile(digest, Stamp(*stamp), bool(settled), trouble)
-            for path, digest, *stamp, settled, trouble in self._db.rows(sql, (generation.number, source))
+            for path, digest, *stamp, settled, trouble in self._db.rows(sql, values)
         }
+
+    def file_count(self, generation: Generation, source: Source) -> int:
+        """See ``Index``."""
+        return int(self._db.one("SELECT count(*) FROM files WHERE generation = ? AND source = ?", (generation.number, source)))
 
     def followed(self, generation: Generation) -> tuple[int, dict[str, str]] | None:
         """Return the state of the notes to which a generation is known to be up to date, and which of them have troubles.
