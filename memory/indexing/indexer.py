@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 
 from msgspec import Struct, field
 
 from memory.errors import MemoryUnreadable
+from memory.indexing.file_comparison import Due, FileComparison, IsDue
 from memory.indexing.transcript_cutter import TranscriptCutter
 from memory.notes.note_reader import read_note
-from memory.notes.sources import NoteSources, SourceFile, Stamp
+from memory.notes.sources import NoteSources, Source, SourceFile, Stamp
 from memory.notes.transcript_source import TranscriptSource
 from memory.protocol import Clock
 from memory.store.generations import Generation, IndexedFile
@@ -34,12 +34,7 @@ _BATCH_BYTES = 400_000
 _FRESH_NS = 2_000_000_000
 """A file that changed in the last two seconds is read again next time: its stamp may stay the same while its bytes change."""
 
-_COMPARED = 256
-"""Files that are compared with the index at once."""
-
 _NO_STAMP = Stamp(0, 0, 0, 0)
-_Due = tuple[SourceFile, IndexedFile | None]
-"""A file that is to be read, and its index entry."""
 
 
 class SyncResult(Struct):
@@ -84,10 +79,9 @@ class Indexer:
 
     async def follow(self, index: Index, generations: Sequence[Generation], progress: SyncProgress | None = None) -> SyncResult:
         """Update every generation from the files on disk."""
-        state, files, troubles = await asyncio.to_thread(self._state)
-        synced = SyncResult(files=files, troubles=troubles)
+        synced = SyncResult()
         for generation in generations:
-            await self._follow_one(index, generation, state, synced, progress)
+            await self._follow_one(index, generation, synced, progress)
             await self._follow_sessions(index, generation, synced)
         return synced
 
@@ -100,21 +94,11 @@ class Indexer:
                 await self._thread.run(lambda g=generation, c=cut: self._file(index, g, [c]))  # type: ignore[misc]
 
     async def _follow_one(
-        self,
-        index: Index,
-        generation: Generation,
-        state: int,
-        synced: SyncResult,
-        progress: SyncProgress | None,
+        self, index: Index, generation: Generation, synced: SyncResult, progress: SyncProgress | None
     ) -> None:
-        followed = await self._thread.run(lambda: index.followed(generation), urgent=False)
-        if followed is not None and followed[0] == state:
-            synced.troubles.update(followed[1])
-            return
-        due, gone, troubles = await self._compared(index, generation)
-        synced.troubles.update(troubles)
-        if not due and not gone:
-            await self._thread.run(lambda: index.set_followed(generation, state, troubles), urgent=False)
+        found, gone = await self._compare(index, generation, "memory", self._sources.each, _is_due)
+        due, synced.files = found.due, found.files
+        synced.troubles |= found.troubles
         done = 0
         for batch in _batches(due):
             async with self._one_at_a_time:
@@ -136,37 +120,27 @@ class Indexer:
             await self._tell(gone)
             synced.removed += len(gone)
 
-    def _state(self) -> tuple[int, int, dict[str, str]]:
-        """Return a number that is another one when a file changes, how many files there are, and which have troubles. Blocks."""
-        state, count, troubles = 0, 0, {}
-        for found in self._sources.each():
-            state = hash((state, found))
-            count += 1
-            if found.trouble:
-                troubles[found.path] = found.trouble
-        return state, count, troubles
-
-    async def _compared(self, index: Index, generation: Generation) -> tuple[list[_Due], list[str], dict[str, str]]:
-        """Compare the files on disk with a generation: which to read, which of its own are gone, and which have troubles in it.
-
-        A part at a time: what all of them take at once would be left as holes in the memory of a process that runs for years.
-        """
-        due: list[_Due] = []
-        troubles: dict[str, str] = {}
-        there = 0
-        files = self._sources.each()
-        while part := await asyncio.to_thread(lambda: list(islice(files, _COMPARED))):
-            paths = [f.path for f in part]
-            known = await self._thread.run(lambda p=paths: index.filed(generation, "memory", p), urgent=False)  # type: ignore[misc]
-            troubles |= {path: one.trouble for path, one in known.items() if one.trouble}
-            readable = [(f, known.get(f.path)) for f in part if not f.trouble]
-            there += sum(one is not None for _, one in readable)
-            due += [(f, one) for f, one in readable if not _unchanged(one, f.stamp)]
-        if there == await self._thread.run(lambda: index.file_count(generation, "memory"), urgent=False):
-            return due, [], troubles
-        filed = await self._thread.run(lambda: index.filed(generation, "memory"), urgent=False)
-        readable_now = await asyncio.to_thread(lambda: {f.path for f in self._sources.each() if not f.trouble})
-        return due, sorted(filed.keys() - readable_now), troubles
+    async def _compare(
+        self, index: Index, generation: Generation, source: Source, each: Callable[[], Iterator[SourceFile]], is_due: IsDue
+    ) -> tuple[FileComparison, list[str]]:
+        """Compare the files of a source with a generation. Returns what was found, and the paths of files that are gone, in order."""
+        former = await self._thread.run(lambda: index.followed(generation, source), urgent=False)
+        found = FileComparison(each(), former)
+        while paths := await asyncio.to_thread(found.strangers):
+            known = await self._thread.run(lambda p=paths: index.filed(generation, source, p), urgent=False)  # type: ignore[misc]
+            await asyncio.to_thread(found.take, known, is_due)
+        if found.unchanged:
+            return found, []
+        gone: list[str] = []
+        count = await self._thread.run(lambda: index.file_count(generation, source), urgent=False)
+        if found.there > count and former is not None:  # entries of some are gone, though not by this process
+            await self._thread.run(lambda: index.set_followed(generation, source, None), urgent=False)
+            return await self._compare(index, generation, source, each, is_due)
+        if found.there != count:
+            there = await asyncio.to_thread(lambda: {file.path for file in each() if not file.trouble})
+            gone = sorted(await self._thread.run(lambda: index.file_paths(generation, source) - there, urgent=False))
+        await self._thread.run(lambda: index.set_followed(generation, source, found.followed()), urgent=False)
+        return found, gone
 
     async def follow_sessions(self, index: Index, generations: Sequence[Generation], synced: SyncResult) -> None:
         """Index transcripts that have grown enough. Without a transcript source, their chunks are removed."""
@@ -174,13 +148,17 @@ class Indexer:
             await self._follow_sessions(index, generation, synced)
 
     async def _follow_sessions(self, index: Index, generation: Generation, synced: SyncResult) -> None:
-        due, gone = await self._compared_sessions(index, generation)
-        for path, known in due:
+        try:
+            found, gone = await self._compare(index, generation, "sessions", self._each_transcript, self._is_transcript_due)
+        except OSError as error:  # what cannot be listed is not gone
+            log.warning("the transcripts cannot be listed, and are indexed later: %s", error)
+            return
+        for file, known in found.due:
             assert self._cutter is not None
             try:
-                change = await asyncio.to_thread(self._cutter.cut, path, generation, known)
+                change = await asyncio.to_thread(self._cutter.cut, file.path, generation, known.stamp if known else None)
             except OSError as error:
-                synced.troubles[path] = f"{path} cannot be read: {error.strerror}"
+                synced.troubles[file.path] = f"{file.path} cannot be read: {error.strerror}"
                 continue
             put = partial(index.store, generation, [change])
             synced.chunks += await self._thread.run(put, urgent=False)
@@ -189,35 +167,12 @@ class Indexer:
             await self._thread.run(lambda: index.remove(generation, gone), urgent=False)
             synced.removed += len(gone)
 
-    async def _compared_sessions(
-        self, index: Index, generation: Generation
-    ) -> tuple[list[tuple[str, Stamp | None]], list[str]]:
-        """Compare the transcripts with a generation, a part at a time: which to read, with their stamps in it, and which are gone."""
-        due: list[tuple[str, Stamp | None]] = []
-        there = 0
-        try:
-            files = self._each_transcript()
-            while part := await asyncio.to_thread(lambda: list(islice(files, _COMPARED))):
-                paths = [f.path for f in part]
-                known = await self._thread.run(lambda p=paths: index.filed(generation, "sessions", p), urgent=False)  # type: ignore[misc]
-                there += len(known)
-                due += await asyncio.to_thread(self._due, part, {path: one.stamp for path, one in known.items()})
-            if there == await self._thread.run(lambda: index.file_count(generation, "sessions"), urgent=False):
-                return due, []
-            filed = await self._thread.run(lambda: index.filed(generation, "sessions"), urgent=False)
-            return due, sorted(filed.keys() - await asyncio.to_thread(lambda: {f.path for f in self._each_transcript()}))
-        except OSError as error:  # what cannot be listed is not gone
-            log.warning("the transcripts cannot be listed, and are indexed later: %s", error)
-            return due, []
-
     def _each_transcript(self) -> Iterator[SourceFile]:
         return iter(()) if self._transcripts is None else self._transcripts.walk()
 
-    def _due(self, part: Sequence[SourceFile], known: Mapping[str, Stamp]) -> list[tuple[str, Stamp | None]]:
+    def _is_transcript_due(self, file: SourceFile, known: IndexedFile | None) -> bool:
         assert self._transcripts is not None
-        now = self._clock.now()
-        stamps = [(one, known.get(one.path)) for one in part]
-        return [(one.path, stamp) for one, stamp in stamps if self._transcripts.is_due(stamp, one, now=now)]
+        return self._transcripts.is_due(known.stamp if known else None, file, now=self._clock.now())
 
     def _cut(self, path: str, generation: Generation, known: IndexedFile | None) -> _Cut:
         try:
@@ -247,12 +202,12 @@ class Indexer:
                 await self._changed(paths)
 
 
-def _unchanged(known: IndexedFile | None, stamp: Stamp) -> bool:
-    return known is not None and known.settled and known.stamp == stamp
+def _is_due(file: SourceFile, known: IndexedFile | None) -> bool:
+    return known is None or not known.settled or known.stamp != file.stamp
 
 
-def _batches(due: Sequence[_Due]) -> list[list[_Due]]:
-    batches: list[list[_Due]] = []
+def _batches(due: Sequence[Due]) -> list[list[Due]]:
+    batches: list[list[Due]] = []
     size = _BATCH_BYTES + 1
     for one, known in due:
         if size + one.stamp.size > _BATCH_BYTES or len(batches[-1]) >= _BATCH_FILES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -63,6 +64,15 @@ class IndexedFile(Struct, frozen=True):
     stamp: Stamp
     settled: bool
     trouble: str
+
+
+class Followed(Struct, frozen=True):
+    """What is known of the files of a source that a generation is up to date to."""
+
+    marks: array[int]
+    """One number for each file that is indexed as it is on disk, in the order in which they are found; 0 for any other."""
+    troubles: dict[str, str]
+    """What is wrong with which of the files."""
 
 
 class Missing(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from memory.embedding.batch.protocol import BatchJob
 from memory.embedding.identity import Identity
 from memory.notes.sources import Source
 from memory.store.candidates import AnswerCosines, Candidate, Lookup
-from memory.store.generations import Generation, IndexedFile, LinesMissing, Missing
+from memory.store.generations import Followed, Generation, IndexedFile, LinesMissing, Missing
 from memory.text.chunks import Chunk
 from memory.text.dates import Span
 from memory.text.terms import Terms
@@ -106,15 +106,19 @@ class Index(Protocol):
         """Return how many files of a source have index entries."""
         ...
 
-    def followed(self, generation: Generation) -> tuple[int, dict[str, str]] | None:
-        """Return the state of the notes to which a generation is known to be up to date, and which of them have troubles.
+    def file_paths(self, generation: Generation, source: Source) -> set[str]:
+        """Return the paths of the files of a source that have index entries."""
+        ...
 
-        None if its entries changed since, also by another process. It saves reading all entries when nothing has changed.
+    def followed(self, generation: Generation, source: Source) -> Followed | None:
+        """Return which files a generation is known to be up to date to.
+
+        None if entries may have changed otherwise since, as by another process. It saves reading the entries of all files.
         """
         ...
 
-    def set_followed(self, generation: Generation, state: int, troubles: dict[str, str]) -> None:
-        """Remember that a generation is up to date to a state of the notes."""
+    def set_followed(self, generation: Generation, source: Source, followed: Followed | None) -> None:
+        """Remember which files a generation is up to date to; None for nothing."""
         ...
 
     def store(self, generation: Generation, changes: Sequence[FileChange]) -> int:

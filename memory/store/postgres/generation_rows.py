@@ -142,6 +142,12 @@ class GenerationRows:
             [count] = connection.execute(sql, (generation.number, source)).fetchone() or (0,)
         return int(count)
 
+    def file_paths(self, generation: Generation, source: Source) -> set[str]:
+        """See ``Index``."""
+        sql = "SELECT path FROM file WHERE generation = %s AND source = %s"
+        with self._connections.reading() as connection:
+            return {path for (path,) in connection.execute(sql, (generation.number, source))}
+
     def store(self, generation: Generation, files: Sequence[FileChange]) -> int:
         """See ``Index``."""
         new = 0

@@ -12,7 +12,7 @@ from memory.embedding.identity import Identity
 from memory.notes.sources import Source
 from memory.settings import MemorySettings
 from memory.store.candidates import BARE, MOST_DATED, MOST_TOLD_LATER, AnswerCosines, Candidate, Lookup
-from memory.store.generations import Generation, IndexedFile, allowed_missing
+from memory.store.generations import Followed, Generation, IndexedFile, allowed_missing
 from memory.store.index import SWEPT, Features, FileChange, IndexCounts
 from memory.store.postgres.connections import Connection, Connections
 from memory.store.postgres.embedded_rows import EmbeddedRows
@@ -62,7 +62,7 @@ class PostgresIndex(EmbeddedRows):
         self._chunking = settings.chunking.tokens, settings.chunking.overlap
         self._words = WordSearch(connections)
         self._learned = 0
-        self._followed: dict[int, tuple[int, dict[str, str]]] = {}
+        self._followed: dict[tuple[int, Source], Followed] = {}
         self._followed_at = -1
         rows.ensure_live(*self._chunking)
         if answers := rows.now().answers:
@@ -123,19 +123,25 @@ class PostgresIndex(EmbeddedRows):
         """See the protocol."""
         return self._rows.file_count(generation, source)
 
-    def followed(self, generation: Generation) -> tuple[int, dict[str, str]] | None:
+    def file_paths(self, generation: Generation, source: Source) -> set[str]:
+        """See the protocol."""
+        return self._rows.file_paths(generation, source)
+
+    def followed(self, generation: Generation, source: Source) -> Followed | None:
         """See the protocol."""
         if not self._followed or self._followed_at != self._rows.now().changes:
             self._followed.clear()
-        return self._followed.get(generation.number)
+        return self._followed.get((generation.number, source))
 
-    def set_followed(self, generation: Generation, state: int, troubles: dict[str, str]) -> None:
+    def set_followed(self, generation: Generation, source: Source, followed: Followed | None) -> None:
         """See the protocol."""
         changes = self._rows.now().changes
         if self._followed_at != changes:
             self._followed.clear()
         self._followed_at = changes
-        self._followed[generation.number] = state, troubles
+        self._followed.pop((generation.number, source), None)
+        if followed is not None:
+            self._followed[generation.number, source] = followed
 
     def store(self, generation: Generation, changes: Sequence[FileChange]) -> int:
         """See the protocol."""

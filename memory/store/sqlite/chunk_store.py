@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from memory.notes.sources import Source, Stamp, audience_of
 from memory.store.chunk_changes import NewChunk, changes
-from memory.store.generations import Generation, IndexedFile
+from memory.store.generations import Followed, Generation, IndexedFile
 from memory.store.sqlite.index_database import Database
 from memory.text.chunks import Chunk
 from memory.text.dates import day_of
@@ -38,7 +38,7 @@ class ChunkStore:
         self._db = database
         self.words_changed = 0
         self._languages: frozenset[str] | None = None
-        self._followed: dict[int, tuple[int, dict[str, str]]] = {}
+        self._followed: dict[tuple[int, Source], Followed] = {}
         self._followed_at = -1
         self.on_drop: Callable[[Sequence[int]], None] = lambda _: None
 
@@ -96,19 +96,24 @@ class ChunkStore:
         """See ``Index``."""
         return int(self._db.one("SELECT count(*) FROM files WHERE generation = ? AND source = ?", (generation.number, source)))
 
-    def followed(self, generation: Generation) -> tuple[int, dict[str, str]] | None:
-        """Return the state of the notes to which a generation is known to be up to date, and which of them have troubles.
+    def file_paths(self, generation: Generation, source: Source) -> set[str]:
+        """See ``Index``."""
+        rows = self._db.rows("SELECT path FROM files WHERE generation = ? AND source = ?", (generation.number, source))
+        return {path for (path,) in rows}
 
-        None if its entries changed since, also by another process. It saves reading all entries when nothing has changed.
-        """
-        return self._followed.get(generation.number) if self._followed_at == self._version() else None
+    def followed(self, generation: Generation, source: Source) -> Followed | None:
+        """See ``Index``. What is stored here makes no file less up to date."""
+        return self._followed.get((generation.number, source)) if self._followed_at == self._version() else None
 
-    def set_followed(self, generation: Generation, state: int, troubles: dict[str, str]) -> None:
-        """Remember that a generation is up to date to a state of the notes."""
+    def set_followed(self, generation: Generation, source: Source, followed: Followed | None) -> None:
+        """See ``Index``."""
         if self._followed_at != self._version():
             self._followed.clear()
             self._followed_at = self._version()
-        self._followed[generation.number] = state, troubles
+        if followed is None:
+            self._followed.pop((generation.number, source), None)
+        else:
+            self._followed[generation.number, source] = followed
 
     def _version(self) -> int:
         """A number that changes when another process has written to the file."""
@@ -154,7 +159,6 @@ class ChunkStore:
                 sql = "SELECT id FROM chunks WHERE path = ? AND id BETWEEN ? AND ?"
                 self._drop([row[0] for row in self._db.rows(sql, (path, generation.first_id, generation.last_id))])
                 self._db.connection.execute("DELETE FROM files WHERE generation = ? AND path = ?", (generation.number, path))
-        self._followed.clear()
 
     def forget_files(self) -> None:
         """Mark every file as changed."""
@@ -177,8 +181,6 @@ class ChunkStore:
 
     def _file(self, generation: Generation, path: str, filed: IndexedFile, source: Source, audience: str) -> None:
         stamp = filed.stamp
-        if source == "memory":
-            self._followed.clear()
         self._db.connection.execute(
             "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (

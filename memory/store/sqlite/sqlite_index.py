@@ -49,7 +49,7 @@ class SqliteIndex(EmbeddedChunks):
         self._jobs = BatchJobs(database)
         self.keywords = KeywordIndex(database, self.notes)
         self.answers = AnswerCosines()
-        self.filed, self.file_count = self.notes.filed, self.notes.file_count
+        self.filed, self.file_count, self.file_paths = self.notes.filed, self.notes.file_count, self.notes.file_paths
         self.followed, self.set_followed = self.notes.followed, self.notes.set_followed
         self.remove, self.forget_files = self.notes.remove, self.notes.forget_files
         self._settings = settings
