@@ -150,14 +150,15 @@ class NoteSources:
                 continue
             try:
                 here = (entry for entry in os.scandir(folder) if (entry.name in only if only else entry.name[0] != "."))
-                entries = sorted(here, key=_NAME)
+                entries = sorted(here, key=_NAME, reverse=True)
             except FileNotFoundError:
                 continue
             except OSError as error:
                 yield SourceFile(label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}")
                 continue
             before = f"{label}/" if label else ""
-            for entry in entries:
+            while entries:
+                entry = entries.pop()  # each keeps all that was asked of it
                 if (found := _at(entry, before + entry.name, folders)) is not None:
                     yield found
             only = ()
