@@ -31,7 +31,7 @@ from memory.text.dates import Span, day_after, day_words, spans, spelt_out, time
 from memory.text.figure_dates import Order
 from memory.text.folding import folded
 from memory.text.terms import Terms, query_terms
-from memory.text.times import asks_when
+from memory.text.times import asks_what, asks_when
 
 _LONGEST_SEASON = 92
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -61,8 +61,9 @@ class Query(Struct, frozen=True, kw_only=True):
 
     ``searched`` are the terms and the months of a month or season in the query, as headers have them; ``besides`` are the terms
     without the names of months, seasons and years, which notes of that time need not have, and without those of single days in
-    figures or counted from today. ``unsaid`` tells that the terms lack a word for a month, season or year, which counts where it has
-    no notes; ``of_a_day`` that such a day is named, and ``literals`` are its figures.
+    figures or counted from today. Neither have words that only ask what was done at a time. ``unsaid`` tells that the terms lack a
+    word for a month, season or year, which counts where it has no notes; ``of_a_day`` that such a day is named, and ``literals``
+    are its figures.
     """
 
     text: str
@@ -118,14 +119,18 @@ def build_query(
     time = time_words(text, today=today, order=order)
     said = _without(terms, time.beside)
     besides = _without(_without(rest if day.named else said, time.beside), time.names)
-    if len(besides.words) >= _FEW_WORDS:  # what it asks for may be told of some days before or after
+    unsaid = bool(time.names) and (said != terms or besides == said)
+    asked = frozenset(folded(word) for word in besides.words)
+    if days and asks_what(asked):
+        said, besides = _without(said, asked), _without(besides, asked)
+    elif len(besides.words) >= _FEW_WORDS:  # what it asks for may be told of some days before or after
         days = tuple(spans(text, today=today, order=order, widely=True))
     return Query(
         text=text,
         terms=said,
         searched=structs.replace(said, words=(*said.words, *(m for m in time.months if m.lower() not in time.names))),
         besides=besides,
-        unsaid=bool(time.names) and (said != terms or besides == said),
+        unsaid=unsaid,
         of_a_day=day.named,
         literals=day.literals,
         days=days,

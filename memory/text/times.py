@@ -26,6 +26,18 @@ _TELLS = frozenset(
     """.split()  # noqa: SIM905 - a list literal of them is three times as long
 ) | {str(year) for year in range(1900, 2100)}
 
+_ASKS_WHAT = frozenset(
+    """
+    happened happen done gemacht passiert geschehen getan los fait passe arrive hicimos hice hizo hecho paso ocurrio
+    sucedio fatto fatta successo accaduto
+    """.split()  # noqa: SIM905 - a list literal of them is longer
+)
+
+
+def asks_what(words: Iterable[str]) -> bool:
+    """Return whether words only ask what was done or happened. They are in lower case and without diacritics."""
+    return _ASKS_WHAT.issuperset(words)
+
 
 def asks_when(question: str) -> bool:
     """Return whether a question asks for a time. ``question`` is in lower case and without diacritics."""

@@ -275,3 +275,27 @@ async def test_a_question_for_a_part_of_a_month_brings_notes_of_that_part_alone(
         assert len(days) > 3, question
         assert all(first <= day <= last for day in days), question
     await memory.close()
+
+
+async def test_words_that_ask_what_was_done_bring_no_notes_of_another_time(tmp_path: Path) -> None:
+    memory = dated_notes(tmp_path)
+    lines = "What happened to the tax is done. Die Steuer gemacht, es ist passiert. Fait. Hicimos pan. Abbiamo fatto il pane.\n"
+    for day in ("2026-09-02", "2026-10-23", "2025-11-05", "2024-11-08"):
+        (tmp_path / f"ws/memory/{day}.md").write_text(lines)
+    await memory.sync()
+    for question in (
+        "What happened in early November?",
+        "Was haben wir Anfang November gemacht?",
+        "Was ist vom 1. bis 10. November passiert?",
+        "Qu'avons-nous fait début novembre ?",
+        "¿Qué hicimos a principios de noviembre?",
+        "Che cosa abbiamo fatto a inizio novembre?",
+    ):
+        days = await days_found(memory, question)
+        assert len(days) > 3, question
+        assert all("2026-11-01" <= day <= "2026-11-10" for day in days), question
+    (tmp_path / "ws/memory/2026-11-03.md").unlink()
+    (tmp_path / "ws/memory/2026-11-04.md").unlink()
+    await memory.sync()
+    assert await days_found(memory, "Was habe ich am 3.11. gemacht?") == []
+    await memory.close()
