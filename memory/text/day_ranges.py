@@ -68,37 +68,40 @@ def _patterns() -> Sequence[re.Pattern[str]]:
 def _patterns_with_slashes() -> Sequence[re.Pattern[str]]:
     ends = (("1", _FIRST, _YEAR1), ("2", _LAST, _YEAR2))
     one, other = (rf"{day}/(?P<n{n}>\d{{1,2}})(?:/(?:{year}|(?P<short{n}>\d\d)))?" for n, day, year in ends)
-    written = [rf"{before}(?P<range>(?P<slash>){one}{join}{other})(?!/){_END}" for before, join in _JOINS]
+    written = [rf"{before}(?P<slash>){one}{join}{other})(?!/){_END}" for before, join in _JOINS]
     written.append(rf"(?P<range>(?<=\bdu |\bdel|\bdal)\s?{_FIRST}\s(?:au|al)\s{other})(?!/){_END}")
     return [re.compile(text, re.IGNORECASE) for text in written]
 
 
-_FREE, _END = r"(?<![\w./:-])", r"(?![\w:]|[.,]\d|\s?(?:am|pm|uhr)\b)"
+_END = r"(?![\w:]|[.,]\d|\s?(?:am|pm|uhr)\b)"
 _FIRST, _LAST = r"(?P<d1>\d{1,2})", r"(?P<d2>\d{1,2})"
 _YEAR1, _YEAR2 = r"(?P<y1>(?:19|20)\d\d)", r"(?P<y2>(?:19|20)\d\d)"
 _JOINS = (
     (
-        r"\b(?:between|zwischen|entre|tra|fra)\s(?:the\s|dem\s|el\s|le\s|il\s)?",
+        r"(?P<range>\b(?:between|zwischen|entre|tra|fra)\s(?:the\s|dem\s|el\s|le\s|il\s)?",
         r"\s(?:and|und|et|y|e)\s(?:the\s|dem\s|el\s|le\s|il\s)?",
     ),
-    (_FREE, r"(?:\s?[-\u2010-\u2015]\s?|\s(?:to|until|till|through|thru|bis|au|al|a)\s(?:the\s|zum\s|dem\s)?)"),
+    (
+        r"(?<![\w./:-])(?P<range>",
+        r"(?:\s?[-\u2010-\u2015]\s?|\s(?:to|until|till|through|thru|bis|au|al|a)\s(?:the\s|zum\s|dem\s)?)",
+    ),
 )
-"""What stands before a range, and between its ends."""
+"""What stands before the first day of a range, and between its ends."""
 
 
 def _written() -> Iterator[str]:
-    leading, th = r"\b(?:on|by|from|am|vom|von)\s+", r"(?:st|nd|rd|th|er|\.)?"
+    leading, th = r"\b(?:on|by|from|am|vom|von)\s+(?P<range>", r"(?:st|nd|rd|th|er|\.)?"
     name1, name2 = rf"(?P<m1>{ONE_MONTH})", rf"(?P<m2>{ONE_MONTH})"
     of, of_year = r"\s?(?:(?:of|de|di)\s)?", r"(?:,?\s(?:de\s|del\s)?"
     for before, join in _JOINS:
-        yield rf"{before}(?P<range>{_YEAR1}-(?P<n1>\d\d)-{_FIRST}{join}{_YEAR2}-(?P<n2>\d\d)-{_LAST}){_END}"
+        yield rf"{before}{_YEAR1}-(?P<n1>\d\d)-{_FIRST}{join}{_YEAR2}-(?P<n2>\d\d)-{_LAST}){_END}"
         start, stop = rf"{name1}\.?\s{_FIRST}{th}(?:,?\s{_YEAR1})?", rf"(?:{name2}\.?\s)?{_LAST}{th}(?:,?\s{_YEAR2})?"
-        yield rf"{before}(?P<range>{start}{join}{stop}){_END}"
+        yield rf"{before}{start}{join}{stop}){_END}"
         start, stop = rf"{_FIRST}{th}(?:{of}{name1}\.?{of_year}{_YEAR1})?)?", rf"{_LAST}{th}{of}{name2}\b{of_year}{_YEAR2})?"
-        yield rf"{before}(?P<range>{start}{join}{stop}){_END}"
+        yield rf"{before}{start}{join}{stop}){_END}"
         numbers = rf"{_FIRST}\.(?:\s?(?P<n1>\d{{1,2}})\.(?:\s?{_YEAR1})?)?{join}{_LAST}\.\s?(?P<n2>\d{{1,2}})"
-        yield rf"{before}(?P<range>{numbers}\.(?:\s?{_YEAR2}|\s?'?(?P<short2>\d\d))?){_END}"
-        yield rf"{leading if before == _FREE else before}(?P<range>{numbers}){_END}"
+        yield rf"{before}{numbers}\.(?:\s?{_YEAR2}|\s?'?(?P<short2>\d\d))?){_END}"
+        yield rf"{leading if before == _JOINS[1][0] else before}{numbers}){_END}"
 
 
 def _is_bare(match: re.Match[str]) -> bool:

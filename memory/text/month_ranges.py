@@ -20,7 +20,7 @@ def month_ranges(question: str, today: date) -> list[DayRange]:
         return found
     for pattern in _patterns():
         for match in pattern.finditer(plain):
-            start, end = match.span("range")
+            start, end = match.start("range") if match["lead"] is None else match.start("lead"), match.end()
             bare = match["m1"] in OTHER_WORDS and not match["lead"] and start > 0
             if bare or any(start < one.end and one.start < end for one in found):
                 continue

@@ -155,6 +155,15 @@ def test_fractions_versions_and_verbs_are_none(question: str) -> None:
     assert spans(question, today=TODAY, order="day first") == []
 
 
+def test_words_for_between_belong_to_the_range() -> None:
+    for question, word in (
+        ("Qu'est-ce qui s'est passé entre le 3 et le 7 novembre ?", "entre"),
+        ("qu'a-t-on fait entre mars et mai ?", "entre"),
+        ("fra il 3 e il 7 novembre", "fra"),
+    ):
+        assert word in time_words(question, today=TODAY).names, question
+
+
 def test_figures_of_ranges_and_lists_are_no_words_of_the_question() -> None:
     words = time_words("Did Tom paint from 3 to 7 November last year?", today=TODAY)
     assert (words.names, words.beside) == ({"3", "to", "7", "november"}, {"last", "year"})
