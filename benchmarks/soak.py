@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import gzip
 import json
@@ -157,10 +158,16 @@ def compactions_in(folder: Path) -> int:
 
 def size_of(path: Path) -> int:
     """Return the size of all files in a folder, or of those whose names begin like this one's. Without lists: they would be seen."""
-    if not path.is_dir():
-        return sum(one.stat().st_size for one in path.parent.glob(f"{path.name}*"))
-    with os.scandir(path) as entries:
-        return sum(size_of(Path(entry.path)) if entry.is_dir() else entry.stat().st_size for entry in entries)
+    folder, start = (str(path), "") if path.is_dir() else (str(path.parent), path.name)
+    found = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir() and not start:
+                found += size_of(Path(entry.path))
+            elif entry.name.startswith(start):
+                with contextlib.suppress(FileNotFoundError):  # an old copy, which is removed
+                    found += entry.stat().st_size
+    return found
 
 
 def sample(day: int, home: Path) -> Sample:
