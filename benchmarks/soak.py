@@ -3,7 +3,8 @@
     PYTHONPATH=. python benchmarks/soak.py                 eight simulated weeks
     PYTHONPATH=. python benchmarks/soak.py --days 3        a few days, which show descriptors, threads, tasks and lost messages
     PYTHONPATH=. python benchmarks/soak.py --json FILE     every day's sample, too
-    PYTHONPATH=. python benchmarks/soak.py --days 21 --trace    which code holds what came after the first week (slow)
+    PYTHONPATH=. python benchmarks/soak.py --days 28 --trace    which code holds what came in the second half (slow)
+    PYTHONPATH=. python benchmarks/soak.py --days 28 --peaks    when most memory is taken for a moment, each day
 
 The gateway runs in this process under a clock that is many times as fast as the system's (``gateway.base.clock.PacedClock``): slow
 while something is under way, so that limits of model calls mean what they mean, and fast in between. Thirty people write to it on five
@@ -28,13 +29,13 @@ import sys
 import tempfile
 import threading
 import time
-import tracemalloc
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from benchmarks.heap_growth import Growth, Peaks
 from benchmarks.heap_shares import SHARES, shares
 from benchmarks.soak_world import NAMES
 from benchmarks.throughput import free_port
@@ -50,6 +51,8 @@ from gateway.settings.root import Settings
 DAYS = 56
 WARM_UP_DAYS = 7
 BUSY, QUIET = 20.0, 6000.0
+SLOWER = 3.0
+"""How much slower the clock is while allocations are traced, so that limits of time mean what they mean."""
 LOG_BYTES, LOGS_KEPT = 40_000, 2
 PEOPLE = {"telegram": 11, "discord": 6, "slack": 6, "whatsapp": 4, "email": 3}
 FIRST = 5000
@@ -193,12 +196,14 @@ def sample(day: int, home: Path) -> Sample:
 class Soak:
     """One run: the gateway, its people, and what was seen of it."""
 
-    def __init__(self, root: Path, days: int, *, quiet: float, trace: bool = False) -> None:
-        self.root, self.days, self.quiet = root, days, quiet
-        self.trace = trace
+    def __init__(self, root: Path, days: int, *, quiet: float, trace: bool = False, peaks: bool = False) -> None:
+        self.root, self.days = root, days
+        self.busy, self.quiet = (BUSY / SLOWER, quiet / SLOWER) if trace else (BUSY, quiet)
+        self.growth = Growth() if trace else None
+        self.peaks = Peaks() if peaks else None
         self.samples: list[Sample] = []
         self.said = self.tidied = 0
-        self.clock = PacedClock(datetime.now(UTC).replace(hour=6, minute=0, second=0), BUSY)
+        self.clock = PacedClock(datetime.now(UTC).replace(hour=6, minute=0, second=0), self.busy)
         self.dice = random.Random(5)
         self.talking = 0
 
@@ -242,15 +247,21 @@ class Soak:
             if day - WARM_UP_DAYS > 1:
                 self.samples[-2].types.clear()  # they are compared at the ends alone, and samples must not be what grows
             self._tell(self.samples[-1])
-            if self.trace and day + 1 == WARM_UP_DAYS:
-                gc.collect()
-                tracemalloc.start(FRAMES)
-        if tracemalloc.is_tracing():
-            gc.collect()
-            tell_holders(tracemalloc.take_snapshot())
-            tracemalloc.stop()
+            self._look_closer(day + 1)
+        if self.peaks:
+            self.peaks.stop()
         for task in pacing:
             task.cancel()
+
+    def _look_closer(self, day: int) -> None:
+        if self.growth and day == min(WARM_UP_DAYS, self.days // 4):
+            self.growth.start()
+        if self.growth and day == self.days // 2:
+            self.growth.compare_from_here()
+        if self.growth and day == self.days:
+            self.growth.tell()
+        if self.peaks:
+            self.peaks.tell(day)
 
     def _plan(self, day: datetime) -> list[tuple[datetime, str, int]]:
         """Who writes when on a day: each person once or twice, the owner eight times."""
@@ -290,7 +301,7 @@ class Soak:
             now = time.monotonic()
             if self.talking or self.gateway.lanes.running():
                 settled = now + 0.02
-            pace = BUSY if now < settled else self.quiet
+            pace = self.busy if now < settled else self.quiet
             if pace != self.clock.pace:
                 self.clock.pace = pace
 
@@ -323,22 +334,6 @@ SPARE = 6
 """What a few days show already, and how many more of each there may be at their end: one for each message would be many more."""
 LOG_MB = (LOGS_KEPT + 1) * LOG_BYTES / 1e6 * 1.05
 """The most that rotated logs may take, whatever happens."""
-
-
-FRAMES = 6
-"""Calls that lead to an allocation of which ``--trace`` tells."""
-
-
-def tell_holders(snapshot: tracemalloc.Snapshot) -> None:
-    """Print which code made what was allocated after the warm-up and is still there: in Python's heap alone, not in libraries'."""
-    own = snapshot.filter_traces(
-        [tracemalloc.Filter(inclusive=False, filename_pattern=one) for one in (tracemalloc.__file__, __file__)]
-    )
-    found = own.statistics("traceback")
-    print(f"{sum(one.size for one in found) / 1e6:.2f} MB of what was allocated after the warm-up is still there; most of it:")
-    for one in found[:25]:
-        where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(one.traceback))
-        print(f"  {one.size / 1000:8,.1f} kB in {one.count:7,}  {where}")
 
 
 def judge(samples: list[Sample], bars: dict[str, float]) -> list[str]:
@@ -382,11 +377,12 @@ async def main() -> int:
     options.add_argument("--quiet", type=float, default=QUIET, help="how fast the clock is while nothing is under way")
     options.add_argument("--json", type=Path)
     options.add_argument("--keep", type=Path, help="a folder for the state, which stays")
-    options.add_argument("--trace", action="store_true", help="tell which code holds what was allocated after the first week")
+    options.add_argument("--trace", action="store_true", help="tell which code holds more at the end than half-way")
+    options.add_argument("--peaks", action="store_true", help="tell when most memory is taken for a moment")
     given = options.parse_args()
     keep_heap_small()
     with tempfile.TemporaryDirectory() as folder:
-        soak = Soak(given.keep or Path(folder), given.days, quiet=given.quiet, trace=given.trace)
+        soak = Soak(given.keep or Path(folder), given.days, quiet=given.quiet, trace=given.trace, peaks=given.peaks)
         await soak.run()
     short = given.days < 2 * WARM_UP_DAYS  # memory takes a week to fill what it may fill
     warm = soak.samples[0 if short else WARM_UP_DAYS :]
