@@ -33,17 +33,19 @@ class FileComparison:
         self.troubles: dict[str, str] = {}
         """By path, also what the entries say."""
         self._files = files
-        self._first = former is None
-        self._former = former or Followed(array("q"), {})
+        self.former = former
+        self._last = former or Followed(array("q"), {})
         self._place = 0
         self._marks = array("q")
         self._strange: list[tuple[SourceFile, int]] = []
+        self.ended = False
+        """Whether all files were looked at."""
         self._known_only = True
 
     def strangers(self) -> Sequence[str]:
-        """Return the paths of the next files whose entries are needed; none at the end. Blocks."""
+        """Return the paths of the next files whose entries are needed. Blocks."""
         found = self._strange = []
-        former, troubles = self._former.marks, self._former.troubles
+        former, troubles = self._last.marks, self._last.troubles
         for file in self._files:
             self.files += 1
             if file.trouble:
@@ -59,11 +61,13 @@ class FileComparison:
             self._marks.append(mark)
             if len(found) == _PART:
                 break
+        else:
+            self.ended = True
         self._known_only = self._known_only and not found
         return [file.path for file, _ in found]
 
-    def take(self, known: Mapping[str, IndexedFile], is_due: IsDue) -> None:
-        """Decide by their entries which of the files of last time are to be read. Blocks if ``is_due`` does."""
+    def take(self, known: Mapping[str, IndexedFile], is_due: IsDue) -> Sequence[str]:
+        """Decide by their entries which of the files of last time are to be read, and return the next ``strangers``. Blocks."""
         for file, place in self._strange:
             entry = known.get(file.path)
             due = is_due(file, entry)
@@ -75,15 +79,20 @@ class FileComparison:
                     self.troubles[file.path] = entry.trouble
             if due or entry is None or entry.stamp.size != file.stamp.size:
                 self._marks[place] = 0
+        self._strange = []
+        return [] if self.ended else self.strangers()
 
     @property
     def unchanged(self) -> bool:
         """Whether all files are those of the former look, and no others."""
-        return self._known_only and not self._first and self.there == len(self._former.marks)
+        return self._known_only and self.former is not None and self.there == len(self._last.marks)
 
     def followed(self) -> Followed:
-        """Return what the next look needs to know."""
-        return Followed(self._marks, self.troubles)
+        """Return what the next look needs to know: the object that was given, if one was."""
+        if self.former is None:
+            return Followed(self._marks, self.troubles)
+        self._last.marks, self._last.troubles = self._marks, self.troubles
+        return self._last
 
     def _is_known(self, mark: int, former: array[int]) -> bool:
         place = self._place

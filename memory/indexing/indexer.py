@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -53,6 +54,13 @@ class _Cut(Struct, frozen=True):
     path: str
     filed: IndexedFile
     chunks: list[Chunk] | None
+
+
+class _Entries(NamedTuple):
+    """Index entries by path, and how many there are of all files of the source."""
+
+    known: dict[str, IndexedFile]
+    total: int
 
 
 class Indexer:
@@ -124,22 +132,30 @@ class Indexer:
         self, index: Index, generation: Generation, source: Source, each: Callable[[], Iterator[SourceFile]], is_due: IsDue
     ) -> tuple[FileComparison, list[str]]:
         """Compare the files of a source with a generation. Returns what was found, and the paths of files that are gone, in order."""
-        former = await self._thread.run(lambda: index.followed(generation, source), urgent=False)
-        found = FileComparison(each(), former)
-        while paths := await asyncio.to_thread(found.strangers):
-            known = await self._thread.run(lambda p=paths: index.filed(generation, source, p), urgent=False)  # type: ignore[misc]
-            await asyncio.to_thread(found.take, known, is_due)
+        found = FileComparison(each(), index.last_followed(generation, source))
+        paths = await asyncio.to_thread(found.strangers)
+        while True:
+            ended = found.ended
+            look = partial(_look, index, generation, source, found, paths)
+            entries = await self._thread.run(look, urgent=False)
+            if entries is None:
+                return await self._compare(index, generation, source, each, is_due)
+            if paths:
+                paths = await asyncio.to_thread(found.take, entries.known, is_due)
+            if ended:
+                break
         if found.unchanged:
             return found, []
-        gone: list[str] = []
-        count = await self._thread.run(lambda: index.file_count(generation, source), urgent=False)
-        if found.there > count and former is not None:  # entries of some are gone, though not by this process
+        if found.there > entries.total and found.former is not None:  # entries are gone that this process did not remove
             await self._thread.run(lambda: index.set_followed(generation, source, None), urgent=False)
             return await self._compare(index, generation, source, each, is_due)
-        if found.there != count:
+        gone: list[str] = []
+        if found.there != entries.total:
             there = await asyncio.to_thread(lambda: {file.path for file in each() if not file.trouble})
             gone = sorted(await self._thread.run(lambda: index.file_paths(generation, source) - there, urgent=False))
-        await self._thread.run(lambda: index.set_followed(generation, source, found.followed()), urgent=False)
+        followed = found.followed()
+        if followed is not found.former:
+            await self._thread.run(lambda: index.set_followed(generation, source, followed), urgent=False)
         return found, gone
 
     async def follow_sessions(self, index: Index, generations: Sequence[Generation], synced: SyncResult) -> None:
@@ -200,6 +216,15 @@ class Indexer:
         if self._changed is not None and paths:
             with contextlib.suppress(OSError):  # a history that cannot be written must not stop indexing
                 await self._changed(paths)
+
+
+def _look(index: Index, generation: Generation, source: Source, found: FileComparison, paths: Sequence[str]) -> _Entries | None:
+    """Return what the index has of the files; None if it is no longer up to date to what it was. Runs on the index thread."""
+    if found.former is not None and not index.follows(generation, source, found.former):
+        index.set_followed(generation, source, None)
+        return None
+    known = index.filed(generation, source, paths) if paths else {}
+    return _Entries(known, index.file_count(generation, source) if found.ended and not found.unchanged else 0)
 
 
 def _is_due(file: SourceFile, known: IndexedFile | None) -> bool:

@@ -66,7 +66,7 @@ class IndexedFile(Struct, frozen=True):
     trouble: str
 
 
-class Followed(Struct, frozen=True):
+class Followed(Struct):
     """What is known of the files of a source that a generation is up to date to."""
 
     marks: array[int]

@@ -110,15 +110,16 @@ class Index(Protocol):
         """Return the paths of the files of a source that have index entries."""
         ...
 
-    def followed(self, generation: Generation, source: Source) -> Followed | None:
-        """Return which files a generation is known to be up to date to.
+    def last_followed(self, generation: Generation, source: Source) -> Followed | None:
+        """Return which files a generation was up to date to when it was looked at last. Any thread may ask; nothing is read."""
+        ...
 
-        None if entries may have changed otherwise since, as by another process. It saves reading the entries of all files.
-        """
+    def follows(self, generation: Generation, source: Source, followed: Followed) -> bool:
+        """Return whether that is still so: no entry has changed meanwhile but by ``store`` and ``remove``, as by another process."""
         ...
 
     def set_followed(self, generation: Generation, source: Source, followed: Followed | None) -> None:
-        """Remember which files a generation is up to date to; None for nothing."""
+        """Remember which files a generation is up to date to; None for nothing. It saves reading the entries of all files."""
         ...
 
     def store(self, generation: Generation, changes: Sequence[FileChange]) -> int:

@@ -52,10 +52,11 @@ def test_each_look_finds_what_comparing_everything_finds(rounds: list[list[tuple
         files = [disk[path] for path in sorted(disk)]
         look = FileComparison(iter(files), former)
         asked = 0
-        while paths := look.strangers():
+        paths = look.strangers()
+        while paths or not look.ended:
             asked += len(paths)
             assert len(paths) <= 256
-            look.take({path: entries[path] for path in paths if path in entries}, is_due)
+            paths = look.take({path: entries[path] for path in paths if path in entries}, is_due)
         readable = [file for file in files if not file.trouble]
         assert look.files == len(files)
         assert [file for file, _ in look.due] == [file for file in readable if is_due(file, entries.get(file.path))]
@@ -88,9 +89,10 @@ def test_after_an_edit_only_the_entry_of_the_edited_file_is_asked_for() -> None:
     def look(former: Followed | None) -> tuple[FileComparison, list[str]]:
         comparison = FileComparison(iter(disk.values()), former)
         asked: list[str] = []
-        while paths := comparison.strangers():
+        paths = comparison.strangers()
+        while paths:
             asked += paths
-            comparison.take({path: entries[path] for path in paths}, is_due)
+            paths = comparison.take({path: entries[path] for path in paths}, is_due)
         return comparison, asked
 
     first, asked = look(None)

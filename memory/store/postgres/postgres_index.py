@@ -127,11 +127,14 @@ class PostgresIndex(EmbeddedRows):
         """See the protocol."""
         return self._rows.file_paths(generation, source)
 
-    def followed(self, generation: Generation, source: Source) -> Followed | None:
+    def last_followed(self, generation: Generation, source: Source) -> Followed | None:
         """See the protocol."""
-        if not self._followed or self._followed_at != self._rows.now().changes:
-            self._followed.clear()
         return self._followed.get((generation.number, source))
+
+    def follows(self, generation: Generation, source: Source, followed: Followed) -> bool:
+        """See the protocol."""
+        known = self._followed.get((generation.number, source))
+        return known is followed and self._followed_at == self._rows.now().changes
 
     def set_followed(self, generation: Generation, source: Source, followed: Followed | None) -> None:
         """See the protocol."""
@@ -146,11 +149,13 @@ class PostgresIndex(EmbeddedRows):
     def store(self, generation: Generation, changes: Sequence[FileChange]) -> int:
         """See the protocol."""
         self._changed = True
+        self._followed.clear()  # changes of this process are counted as those of others are
         return self._rows.store(generation, changes)
 
     def remove(self, generation: Generation, paths: Sequence[str]) -> None:
         """See the protocol."""
         self._changed = True
+        self._followed.clear()
         self._rows.remove(generation, paths)
 
     def forget_files(self) -> None:

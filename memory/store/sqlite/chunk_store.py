@@ -101,9 +101,13 @@ class ChunkStore:
         rows = self._db.rows("SELECT path FROM files WHERE generation = ? AND source = ?", (generation.number, source))
         return {path for (path,) in rows}
 
-    def followed(self, generation: Generation, source: Source) -> Followed | None:
+    def last_followed(self, generation: Generation, source: Source) -> Followed | None:
+        """See ``Index``."""
+        return self._followed.get((generation.number, source))
+
+    def follows(self, generation: Generation, source: Source, followed: Followed) -> bool:
         """See ``Index``. What is stored here makes no file less up to date."""
-        return self._followed.get((generation.number, source)) if self._followed_at == self._version() else None
+        return self._followed.get((generation.number, source)) is followed and self._followed_at == self._version()
 
     def set_followed(self, generation: Generation, source: Source, followed: Followed | None) -> None:
         """See ``Index``."""

@@ -50,7 +50,11 @@ class SqliteIndex(EmbeddedChunks):
         self.keywords = KeywordIndex(database, self.notes)
         self.answers = AnswerCosines()
         self.filed, self.file_count, self.file_paths = self.notes.filed, self.notes.file_count, self.notes.file_paths
-        self.followed, self.set_followed = self.notes.followed, self.notes.set_followed
+        self.last_followed, self.follows, self.set_followed = (
+            self.notes.last_followed,
+            self.notes.follows,
+            self.notes.set_followed,
+        )
         self.remove, self.forget_files = self.notes.remove, self.notes.forget_files
         self._settings = settings
         self._learned = 0
