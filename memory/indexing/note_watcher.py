@@ -63,7 +63,7 @@ class NoteWatcher:
         if self._tasks:
             return
         if self._settings.watch:
-            self._tasks.append(asyncio.create_task(self._watch()))
+            self._tasks.append(asyncio.create_task(self._watch_notes()))
         if self._settings.interval_minutes > 0:
             self._tasks.append(asyncio.create_task(self._every_so_often(self._settings.interval_minutes * 60, self._due)))
         if self._follows:
@@ -83,12 +83,29 @@ class NoteWatcher:
             await self._clock.sleep(seconds)
             call()
 
-    async def _watch(self, sessions: Path | None = None) -> None:
+    async def _watch_notes(self) -> None:
+        """Watch, anew where a folder of ``extraPaths`` was renamed: the kernel goes on telling of the one that was there."""
+        if len(self._sources.roots) == 1:
+            await self._watch()
+            return
+        moved = False
+        while True:
+            places = await asyncio.to_thread(self._sources.places)
+            watch = asyncio.create_task(self._watch(failed=moved))
+            try:
+                while places == await asyncio.to_thread(self._sources.places):
+                    await self._clock.sleep(_LOOK_AGAIN_SECONDS)
+            finally:
+                watch.cancel()
+                await asyncio.wait([watch])
+            moved = True
+
+    async def _watch(self, sessions: Path | None = None, *, failed: bool = False) -> None:
         """Watch until cancelled. A watch that fails is restarted after a back-off, followed by one full check.
 
         A changed file whose name is not UTF-8 ends a watch too. That is no fault: the check finds the change, and names the file.
         """
-        back_off, failed = _FIRST_BACK_OFF_SECONDS, False
+        back_off = _FIRST_BACK_OFF_SECONDS
         while True:
             folders = await asyncio.to_thread(self._folders, sessions)
             if not folders:
@@ -115,8 +132,14 @@ class NoteWatcher:
             back_off = min(back_off * 2, _LOOK_AGAIN_SECONDS)
 
     async def _watch_folders(self, folders: list[Path], ending: str, *, look_first: bool) -> None:
-        def wanted(_change: object, path: str) -> bool:
-            return path.endswith(ending) if ending else is_note(path.rsplit("/", 1)[-1])
+        from watchfiles import Change
+
+        def wanted(change: object, path: str) -> bool:
+            if ending or is_note(path.rsplit("/", 1)[-1]):
+                return path.endswith(ending)
+            if change == Change.modified or not self._sources.may_hold_notes(path):
+                return False
+            return change == Change.deleted or Path(path).is_dir()  # of a folder that is moved nothing else is told
 
         def changed() -> None:
             if ending:

@@ -123,12 +123,28 @@ class NoteSources:
         """The folders to watch. The whole workspace is included, since a folder of notes may be created later."""
         return [root.folder for root in self.roots]
 
+    def may_hold_notes(self, place: str) -> bool:
+        """Return whether notes below a path on disk, which may be gone, are among these if it is that of a folder."""
+        for root in self.roots:
+            if place == str(root.folder):
+                return True
+            below = place.removeprefix(f"{root.folder}/").split("/")
+            inside = place.startswith(f"{root.folder}/") and (not root.only or below[0] in root.only)
+            hidden = any(part.startswith(".") for part in below)
+            if inside and not hidden and not is_received([*filter(None, root.label.split("/")), *below]):
+                return True
+        return False
+
+    def places(self) -> list[tuple[int, int] | None]:
+        """Return which folders these are now, by device and inode: another one may have been put in the place of each. Blocks."""
+        return [_place_of(root.folder) for root in self.roots]
+
     def _extra_roots(self, extra_paths: Sequence[str]) -> Iterator[Root]:
         taken: set[str] = set()
         for extra in extra_paths:
             target = Path(os.path.realpath(self.workspace / Path(extra).expanduser()))
             only: tuple[str, ...] = ()
-            if not target.is_dir():
+            if not target.is_dir() and (target.exists() or is_note(target.name)):  # else a folder that is made later
                 target, only = target.parent, (target.name,)
             if target.is_relative_to(self.workspace):
                 inside = printable_name(target.relative_to(self.workspace).as_posix())
@@ -233,6 +249,14 @@ def audience_key(audience: Audience) -> str | None:
 def stamp_of(status: os.stat_result) -> Stamp:
     """Return the stamp in a stat result."""
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def _place_of(folder: Path) -> tuple[int, int] | None:
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _within(below: PurePosixPath, only: tuple[str, ...]) -> bool:
