@@ -6,11 +6,13 @@ moment and each day a little more, is never given back.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
+import re
 import sys
+import tempfile
 import threading
 import time
-import traceback
 import tracemalloc
 from pathlib import Path
 
@@ -20,6 +22,8 @@ _MOST = 25
 _SECONDS = 0.0015
 _STEP = 2_000
 """Blocks by which a peak must be higher than the one before, so that not each is looked at."""
+_CALL = re.compile(r'File "(.*)", line (\d+) in (.*)')
+_INNERMOST = 6
 _WAITING = ("wait", "select", "_worker", "get", "_readable", "acquire")
 """Functions in which a thread does nothing."""
 
@@ -68,14 +72,21 @@ class Peaks:
         self._over = True
 
     def _watch(self) -> None:
-        own = threading.get_ident()
         while not self._over:
             time.sleep(_SECONDS)
             if (blocks := sys.getallocatedblocks()) > self._highest + _STEP:
-                self._highest = blocks
-                stacks = [traceback.extract_stack(frame)[-6:] for ident, frame in sys._current_frames().items() if ident != own]
-                self._doing = "\n".join(
-                    "    " + " > ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in stack)
-                    for stack in stacks
-                    if not stack[-1].name.endswith(_WAITING)
-                )
+                self._highest, self._doing = blocks, _threads()
+
+
+def _threads() -> str:
+    """Return the innermost calls of all threads that do something."""
+    with tempfile.TemporaryFile() as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        told = file.read().decode(errors="replace").strip().split("\n\n")
+    stacks = [_CALL.findall(one)[:_INNERMOST] for one in told if not one.startswith("Current thread")]
+    return "\n".join(
+        "    " + " < ".join(f"{Path(place).name}:{line}" for place, line, _ in stack)
+        for stack in stacks
+        if stack and not stack[0][2].endswith(_WAITING)
+    )

@@ -85,7 +85,7 @@ class IndexSync:
             settings.sync,
             clock,
             touched=self.touched,
-            due=self.sync_soon,
+            due=self.sync_after,
             tell=tell,
             sessions=searched.folder if searched else None,
             follows=searched is not None,
@@ -99,6 +99,7 @@ class IndexSync:
         self._searched = searched
         self._growing: asyncio.TimerHandle | None = None
         self._closed = False
+        self._queued = False
 
     @property
     def running(self) -> bool:
@@ -126,6 +127,7 @@ class IndexSync:
             MemoryTrouble: the index cannot be written; searches continue with what it holds.
         """
         async with self._syncing:
+            self._queued = False
             self.dirty = False
             try:
                 await self._began()
@@ -146,6 +148,12 @@ class IndexSync:
     def sync_soon(self) -> None:
         """Start a sync in the background, unless one is running."""
         if not self._syncing.locked() and not self._closed:
+            self._in_background(self._sync_quietly())
+
+    def sync_after(self) -> None:
+        """Start a sync in the background, after the one that is running, if one is: it may be past what has changed."""
+        if not self._queued and not self._closed:
+            self._queued = True
             self._in_background(self._sync_quietly())
 
     def touched(self) -> None:
