@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from memory.text.relative_days import Counted
 
 _MONTH = f"({ONE_MONTH})"
-_DAY = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
+_ORDINAL = r"(?:st|nd|rd|th|er|[º°o])"
+"""Behind the figure of a day: "31st", "1er", "1º", which is "1o" without its accent."""
+_DAY = rf"(\d{{1,2}})(?:{_ORDINAL}|\.)?"
+_FIRST = r"(first(?= of )|ersten|premier|primo|primero)"
 _YEAR = r"((?:19|20)\d\d)"
 
 _IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)-(\d\d)(?!\d)")
@@ -196,7 +199,20 @@ def spelt_out(question: str, *, today: date, order: Order = "unknown") -> str:
             said = header(one.first, "") if one.first == one.last else " "
         pieces += [question[end : one.start], said]
         end = one.end
-    return "".join(pieces) + question[end:]
+    text = "".join(pieces) + question[end:]
+    return _in_figures(text) if any(span.days == 1 for span, _ in read.absolute) else text
+
+
+def _in_figures(question: str) -> str:
+    """Write the days of months in a query as notes of these days are indexed: "31" for "31st" and "1" for "first of"."""
+    ordinals, firsts = _ordinals()
+    return firsts.sub("1 ", ordinals.sub("", question))
+
+
+@cache
+def _ordinals() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    firsts = rf"\b{_FIRST}(?: of| de| di)? (?={_MONTH}\b)"
+    return re.compile(rf"(?<=\d){_ORDINAL}(?!\w)", re.IGNORECASE), re.compile(firsts, re.IGNORECASE)
 
 
 def day_words(question: str, *, today: date, order: Order = "unknown") -> DayWords:
@@ -246,6 +262,7 @@ def _written() -> tuple[tuple[re.Pattern[str], tuple[int, int, int]], ...]:
         (re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?![\d-])"), (1, 2, 0)),
         (re.compile(r"(?<![\w./-])(0?[1-9]|1[0-2])/((?:19|20)\d\d)(?![\w/-])"), (2, 1, 0)),
         (re.compile(rf"(?<!\d){_DAY}(?: of| de| di)? {_MONTH}\b(?:,?(?: de| del)? {_YEAR})?", re.IGNORECASE), (3, 2, 1)),
+        (re.compile(rf"\b{_FIRST}(?: of| de| di)? {_MONTH}\b(?:,?(?: de| del)? {_YEAR})?", re.IGNORECASE), (3, 2, 1)),
         (re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?:,? {_YEAR})?(?!\d)", re.IGNORECASE), (3, 1, 2)),
         (re.compile(rf"\b{_MONTH}\.?,?(?: of| de| del)? {_YEAR}\b", re.IGNORECASE), (2, 1, 0)),
         (re.compile(alone, re.IGNORECASE), (0, 1, 0)),
@@ -282,6 +299,7 @@ def _span(year: str | None, month: str | None, day: str | None, today: date) -> 
         return None
     this = int(year) if year else today.year
     if day:
+        day = day if day.isdecimal() else "1"
         exact = _date(str(this), str(number), day)
         if exact and not year and exact > today:
             exact = _date(str(this - 1), str(number), day)

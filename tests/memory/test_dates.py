@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text.dates import Span, day_of, header, spans
+from memory.text.dates import Span, day_of, header, spans, spelt_out
 
 TODAY = date(2026, 3, 18)  # a Wednesday
 
@@ -49,3 +49,32 @@ def test_a_note_is_of_the_day_in_its_name() -> None:
     assert day_of("memory/2026-01-26-api.md") == date(2026, 1, 26)
     assert day_of("memory/2026-99-26.md") is None
     assert header(date(2026, 1, 6), "API") == "2026-01-06 (6 January 2026, Tuesday) API"
+
+
+@pytest.mark.parametrize(
+    ("asked", "plain", "day"),
+    [
+        ("What happened on October 31st?", "What happened on October 31?", date(2025, 10, 31)),
+        ("What happened on the 22nd of October?", "What happened on the 22 of October?", date(2025, 10, 22)),
+        ("What happened on the first of October?", "What happened on the 1 October?", date(2025, 10, 1)),
+        ("Qu'avons-nous fait le 1er octobre ?", "Qu'avons-nous fait le 1 octobre ?", date(2025, 10, 1)),
+        ("le premier octobre 2024", "le 1 octobre 2024", date(2024, 10, 1)),
+        ("il 1° ottobre", "il 1 ottobre", date(2025, 10, 1)),
+        ("il primo ottobre", "il 1 ottobre", date(2025, 10, 1)),
+        ("el 1º de octubre de 2024", "el 1 de octubre de 2024", date(2024, 10, 1)),
+        ("el primero de octubre", "el 1 octubre", date(2025, 10, 1)),
+        ("am ersten Oktober", "am 1 Oktober", date(2025, 10, 1)),
+    ],
+)
+def test_days_in_ordinals_are_read_and_searched_as_in_figures(asked: str, plain: str, day: date) -> None:
+    today = date(2026, 3, 18)
+    assert spans(asked, today=today) == [Span(day, day)]
+    assert spelt_out(asked, today=today) == plain
+
+
+@pytest.mark.parametrize(
+    "said", ["our first October here", "the first marching band", "the 21st floor", "in May the first of us came"]
+)
+def test_what_is_first_or_in_a_row_is_no_day(said: str) -> None:
+    assert [span for span in spans(said, today=date(2026, 3, 18)) if span.days == 1] == []
+    assert spelt_out(said, today=date(2026, 3, 18)) == said
