@@ -52,10 +52,10 @@ def view_calls(
 
     def costs() -> Calls:
         from gateway.budget.cost_overview import CostOverview
-        from gateway.budget.raised_limits import BudgetKeys, keys_of
+        from gateway.budget.raised_limits import COMMON_KEYS, BudgetKeys, keys_of
 
         def keys(agent: str) -> BudgetKeys:
-            return keys_of(settings.current, agent) if agent in settings.current.agent_ids else BudgetKeys()
+            return keys_of(settings.current, agent) if agent in settings.current.agent_ids else COMMON_KEYS
 
         overview = CostOverview(
             ledger=ledger,

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from agent.models.catalog.prices import Price
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
-from gateway.budget.raised_limits import BudgetKeys
+from gateway.budget.raised_limits import COMMON_KEYS, BudgetKeys
 from gateway.budget.usage_report import first_day
 from gateway.ledger.spending_rows import Limit, NewCall, Reserved, Same, SpendingLedger, Spent, UsageBy, UsageRow
 from gateway.settings.budget_settings import BudgetSettings, DailyBudget
@@ -26,9 +26,6 @@ log = logging.getLogger(__name__)
 
 WAIT_SECONDS: Final = 60.0
 """How long the calls of a turn, or one outside of turns, wait in all for calls under way to leave room in a budget."""
-
-
-_KEYS: Final = BudgetKeys()
 
 
 class Spender(Struct, frozen=True, kw_only=True):
@@ -58,7 +55,7 @@ class BudgetGuard:
         price: Callable[[str], Price],
         tell: Callable[[str], None],
         telemetry: Telemetry | None = None,
-        keys: BudgetKeys = _KEYS,
+        keys: BudgetKeys = COMMON_KEYS,
     ) -> None:
         self.telemetry = telemetry or Telemetry()
         self._spending = spending

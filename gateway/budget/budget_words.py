@@ -133,7 +133,7 @@ def _how_of_subagents(limit: Limit, reserved: Reserved, keys: BudgetKeys) -> str
     if most is not None and most <= (limit.usd or 0.0):
         return f"To give more to those that are started from now on: `{command}`"
     asked = f"It was started with less than {keys.subagent} gives: start it with `usd: {written(limit, figure)}`"
-    return f"{asked}" if most is None or figure <= most else f"{asked}, after `{command}`"
+    return asked if most is None or figure <= most else f"{asked}, after `{command}`"
 
 
 def _command(limit: Limit, reserved: Reserved, keys: BudgetKeys) -> str:

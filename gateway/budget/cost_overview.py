@@ -12,7 +12,7 @@ from agent.models.catalog.prices import Price
 from gateway.base.errors import UsageError
 from gateway.budget.cache_savings import cache_savings
 from gateway.budget.daily_budgets import daily_budgets, not_listed
-from gateway.budget.raised_limits import BudgetKeys
+from gateway.budget.raised_limits import COMMON_KEYS, BudgetKeys
 from gateway.budget.source_budgets import SourceBudget, source_budgets
 from gateway.budget.usage_report import facts, first_day
 from gateway.ledger.protocol import Ledger
@@ -36,7 +36,7 @@ class CostOverview:
     now: Callable[[], datetime]
     price: Callable[[str], Price]
     sources: Callable[[], Iterable[SourceBudget]] = tuple
-    keys: Callable[[str], BudgetKeys] = lambda _: BudgetKeys()
+    keys: Callable[[str], BudgetKeys] = lambda _: COMMON_KEYS
 
     def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
         """The calls by name, for ``POST /admin/CALL``."""

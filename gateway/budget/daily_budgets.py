@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from gateway.budget.raised_limits import BudgetKeys, command_of
+from gateway.budget.raised_limits import COMMON_KEYS, BudgetKeys, command_of
 from gateway.ledger.spending_rows import SpentOn
 from gateway.settings.budget_settings import BudgetSettings, DailyBudget
 
-_KEYS: Final = BudgetKeys()
 LARGEST: Final = 5
 """Agents and sessions that are told of a budget that each has for itself: those that used most."""
 
@@ -70,7 +69,7 @@ def budget_rows(
     groups: Sequence[tuple[str, Sequence[SpentOn]]],
     *,
     call: SpentOn,
-    keys: BudgetKeys = _KEYS,
+    keys: BudgetKeys = COMMON_KEYS,
 ) -> list[dict[str, Any]]:
     """Return a budget in both units for each group of calls that it is one for. ``name`` is what it is called without the unit.
 

@@ -35,14 +35,18 @@ class BudgetKeys(Struct, frozen=True, kw_only=True):
     subagent_usd: float | None = None
 
 
+COMMON_KEYS: Final = BudgetKeys()
+"""Those of all agents that have no entry of their own."""
+
+
 def keys_of(settings: Settings, agent: str) -> BudgetKeys:
     """Return the settings that hold the budgets of an agent: its own entry where that says them, else those of all agents."""
     place, entry = next(((n, one) for n, one in enumerate(settings.agents.list) if one.id == agent), (0, None))
     heartbeat = entry is not None and "daily_usd" in entry.heartbeat.model_fields_set
     subagent = entry is not None and "usd" in entry.subagents.model_fields_set
     return BudgetKeys(
-        heartbeat=f"agents.list.{place}.heartbeat.dailyUsd" if heartbeat else BudgetKeys().heartbeat,
-        subagent=f"agents.list.{place}.subagents.usd" if subagent else BudgetKeys().subagent,
+        heartbeat=f"agents.list.{place}.heartbeat.dailyUsd" if heartbeat else COMMON_KEYS.heartbeat,
+        subagent=f"agents.list.{place}.subagents.usd" if subagent else COMMON_KEYS.subagent,
         subagent_usd=settings.agent(agent).subagents.usd,
     )
 

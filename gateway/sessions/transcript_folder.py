@@ -76,8 +76,8 @@ class TranscriptFolder:
         return gone
 
     def _paths(self) -> Iterator[Path]:
-        yield from self.folder.glob(f"*{SUFFIX}")
-        yield from self.archive.glob(f"*{SUFFIX}.gz")
+        for folder, suffix in ((self.folder, SUFFIX), (self.archive, f"{SUFFIX}.gz")):
+            yield from (folder / entry.name for entry in _entries(folder, suffix))
 
     def _put_away(self, path: Path) -> None:
         """Copy durably, then remove: a crash in between leaves both, and the next run repeats the copy."""

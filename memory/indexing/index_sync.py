@@ -147,8 +147,8 @@ class IndexSync:
 
     def sync_soon(self) -> None:
         """Start a sync in the background, unless one is running."""
-        if not self._syncing.locked() and not self._closed:
-            self._in_background(self._sync_quietly())
+        if not self._syncing.locked():
+            self.sync_after()
 
     def sync_after(self) -> None:
         """Start a sync in the background, after the one that is running, if one is: it may be past what has changed."""

@@ -98,8 +98,7 @@ class NoteSources:
             if root.label and pure.parts[: len(label.parts)] != label.parts:
                 continue
             below = PurePosixPath(*pure.parts[len(label.parts) :])
-            hidden = any(part.startswith(".") for part in below.parts) or is_received(pure.parts)
-            if below.parts and (not root.only or _within(below, root.only)) and not hidden:
+            if below.parts and (not root.only or _within(below, root.only)) and not _is_apart(label.parts, below.parts):
                 return root.folder, below
         return None
 
@@ -130,8 +129,7 @@ class NoteSources:
                 return True
             below = place.removeprefix(f"{root.folder}/").split("/")
             inside = place.startswith(f"{root.folder}/") and (not root.only or below[0] in root.only)
-            hidden = any(part.startswith(".") for part in below)
-            if inside and not hidden and not is_received([*filter(None, root.label.split("/")), *below]):
+            if inside and not _is_apart(PurePosixPath(root.label).parts, below):
                 return True
         return False
 
@@ -249,6 +247,11 @@ def audience_key(audience: Audience) -> str | None:
 def stamp_of(status: os.stat_result) -> Stamp:
     """Return the stamp in a stat result."""
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def _is_apart(label: Sequence[str], below: Sequence[str]) -> bool:
+    """Return whether a path below a root with a label is hidden, or in the inbox of a group or guest."""
+    return any(part.startswith(".") for part in below) or is_received([*label, *below])
 
 
 def _place_of(folder: Path) -> tuple[int, int] | None:

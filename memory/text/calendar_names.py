@@ -71,6 +71,8 @@ SEASONS = {
     )
     for name in names.split()
 }
+DAY_ENDING = r"(?:st|nd|rd|th|er|\.)"
+"""What may stand behind the figure of a day of a month."""
 ONE_SEASON, ONE_DAY = "|".join(SEASONS), "|".join(DAYS)
 OTHER_WORDS = frozenset({"may", "march", "mar", "fall", "mai", "mars", "sept", "ete"})
 """Names of months and seasons that are common words in one of the languages: they need a word that leads to a time, or a capital letter."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import date
 from functools import cache, partial
 
-from memory.text.calendar_names import MONTHS, ONE_MONTH, OTHER_WORDS
+from memory.text.calendar_names import DAY_ENDING, MONTHS, ONE_MONTH, OTHER_WORDS
 from memory.text.figure_dates import FigureDate
-from memory.text.folding import without_accents
-from memory.text.year_words import Days, newest, said_years, year_beside
+from memory.text.positions import overlaps
+from memory.text.year_words import Days, newest, plain_words, said_years, year_beside
 
 _DAYS = re.compile(r"\d+")
 
@@ -20,11 +20,11 @@ def day_lists(question: str, today: date) -> list[FigureDate]:
     found: list[FigureDate] = []
     if len(_DAYS.findall(question)) <= 1:
         return found
-    plain = without_accents(question).replace("’", "'")
+    plain, _ = plain_words(question)
     for pattern in _patterns():
         for match in pattern.finditer(plain):
             start, end = match.span()
-            if any(start < one.end and one.start < end for one in found) or _is_another_word(match):
+            if overlaps(found, start, end) or _is_another_word(match):
                 continue
             said = match.groupdict()
             month = MONTHS[said["name"].lower()] if said.get("name") else int(said["number"])
@@ -56,7 +56,7 @@ def _in_year(month: int, days: Sequence[int], year: int) -> Days | None:
 @cache
 def _patterns() -> Sequence[re.Pattern[str]]:
     """Compile them for the first question with two numbers. After a month, what comes then shows that the last one is a day."""
-    the, th = r"(?:(?:on|the|de[rnm]|am|le|el|il)\s)?", r"(?:st|nd|rd|th|er|\.)"
+    the, th = r"(?:(?:on|the|de[rnm]|am|le|el|il)\s)?", DAY_ENDING
     first, other = rf"(?P<the>(?:on|the|de[rnm]|am|le|el|il)\s)?\d{{1,2}}(?P<th>{th})?", rf"{the}\d{{1,2}}"
     also, both = rf"(?:\s?,\s{other}{th}?)*", r"\s?,?\s(?:and|und|et|y|e|or|oder|ou|o)\s"
     name = rf"(?P<name>{ONE_MONTH})(?!\w)"

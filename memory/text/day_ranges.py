@@ -9,10 +9,10 @@ from functools import cache
 
 from msgspec import Struct
 
-from memory.text.calendar_names import MONTHS, ONE_MONTH
+from memory.text.calendar_names import DAY_ENDING, MONTHS, ONE_MONTH
 from memory.text.figure_dates import Order, order_of, year_of
-from memory.text.folding import without_accents
-from memory.text.year_words import SaidYear, said_years, year_beside
+from memory.text.positions import overlaps
+from memory.text.year_words import SaidYear, plain_words, said_years, year_beside
 
 _LEAP_YEARS = 8
 """Years within which each day of the calendar comes again."""
@@ -39,11 +39,11 @@ def day_ranges(question: str, today: date, order: Order = "unknown") -> list[Day
     found: list[DayRange] = []
     if len(_FIGURES.findall(question)) <= 1:
         return found
-    plain = without_accents(question).replace("’", "'")
+    plain, _ = plain_words(question)
     for pattern in (*_patterns(), *(_patterns_with_slashes() if "/" in plain else ())):
         for match in pattern.finditer(plain):
             start, end = match.span("range")
-            if any(start < one.end and one.start < end for one in found) or _are_fractions(match):
+            if overlaps(found, start, end) or _are_fractions(match):
                 continue
             year = year_beside([one for one in said_years(plain) if one.number is None], plain, start, end)
             if year:
@@ -90,7 +90,7 @@ _JOINS = (
 
 
 def _written() -> Iterator[str]:
-    leading, th = r"\b(?:on|by|from|am|vom|von)\s+(?P<range>", r"(?:st|nd|rd|th|er|\.)?"
+    leading, th = r"\b(?:on|by|from|am|vom|von)\s+(?P<range>", rf"{DAY_ENDING}?"
     name1, name2 = rf"(?P<m1>{ONE_MONTH})", rf"(?P<m2>{ONE_MONTH})"
     of, of_year = r"\s?(?:(?:of|de|di)\s)?", r"(?:,?\s(?:de\s|del\s)?"
     for before, join in _JOINS:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from memory.text import stop_words
 from memory.text.folding import without_accents
+from memory.text.positions import overlaps
 
 Order = Literal["day first", "month first", "unknown"]
 
@@ -62,7 +63,7 @@ def figure_dates(question: str, today: date, order: Order = "unknown") -> list[F
     for pattern, first in _patterns():
         for match in pattern.finditer(plain):
             start, end = match.span("date")
-            if any(start < one.end and one.start < end for one in found):
+            if overlaps(found, start, end):
                 continue
             read = _read(match, first or order_of(question, order), today, certain=first is not None)
             if days := tuple(dict.fromkeys(day for day in read if day is not None)):

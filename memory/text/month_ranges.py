@@ -9,6 +9,7 @@ from functools import cache
 
 from memory.text.calendar_names import MONTHS, ONE_MONTH, OTHER_WORDS, month_of
 from memory.text.day_ranges import DayRange
+from memory.text.positions import overlaps
 from memory.text.year_words import Days, plain_words, said_years, year_beside
 
 
@@ -22,7 +23,7 @@ def month_ranges(question: str, today: date) -> list[DayRange]:
         for match in pattern.finditer(plain):
             start, end = match.start("range") if match["lead"] is None else match.start("lead"), match.end()
             bare = match["m1"] in OTHER_WORDS and not match["lead"] and start > 0
-            if bare or any(start < one.end and one.start < end for one in found):
+            if bare or overlaps(found, start, end):
                 continue
             number = int(match["y2"]) if match["y2"] else None
             if number is None and not match["y1"]:

@@ -11,8 +11,19 @@ from functools import cache, partial
 from msgspec import Struct
 
 from memory.text import parts_of_months
-from memory.text.calendar_names import DAYS, MONTHS, ONE_MONTH, ONE_SEASON, OTHER_WORDS, SEASONS, month_of, season_of
+from memory.text.calendar_names import (
+    DAY_ENDING,
+    DAYS,
+    MONTHS,
+    ONE_MONTH,
+    ONE_SEASON,
+    OTHER_WORDS,
+    SEASONS,
+    month_of,
+    season_of,
+)
 from memory.text.parts_of_months import PARTS
+from memory.text.positions import overlaps
 from memory.text.weekdays_of_weeks import weekdays_of_weeks
 from memory.text.weeks import CALENDAR_WEEK_KEYS, WEEK_OF_MONTH_KEYS, calendar_weeks, weeks_of_months
 from memory.text.year_words import Days, Meaning, Rule, SaidYear, marked, newest, plain_words, said_years, year_beside
@@ -54,7 +65,7 @@ def named_times(question: str, today: date) -> list[NamedTime]:
         for pattern, meaning, alone in _compiled(rules):
             for match in pattern.finditer(text) if alone or years else ():
                 time = _read(match, meaning, plain, years, today, alone=alone)
-                if time and not any(time.start < one.end and one.start < time.end for one in found):
+                if time and not overlaps(found, time.start, time.end):
                     found.append(time)
     return sorted(found, key=lambda one: one.start)
 
@@ -97,7 +108,7 @@ def _compiled(rules: Callable[[], Iterator[Rule]]) -> Sequence[tuple[re.Pattern[
 
 def _rules_with_a_year() -> Iterator[Rule]:
     lead = r"(?P<lead>\b(?:in|during|since|of|until|im|seit|bis|en|au|cet|nel|nell'|l'|d')\s?(?:the\s)?)?"
-    day = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.)?"
+    day = rf"(?P<day>\d{{1,2}}){DAY_ENDING}?"
     yield rf"(?<![\d.]){day}(?:\s(?:of|de|di|du))?\s(?P<name>{ONE_MONTH})\b", _day, False
     yield rf"\b(?P<name>{ONE_MONTH})\.?\s{day}(?!\d)", _day, False
     yield rf"{lead}\b(?P<name>{ONE_MONTH})\b", _month, False

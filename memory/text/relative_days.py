@@ -16,6 +16,7 @@ from msgspec import Struct
 from memory.text import stop_words
 from memory.text.calendar_names import DAYS, MONTHS, NUMBERS, ONE_DAY, ONE_MONTH, ONE_SEASON, SEASONS, season_of
 from memory.text.folding import without_accents
+from memory.text.positions import overlaps
 
 Meaning = Callable[[re.Match[str], date], tuple[date, date]]
 
@@ -70,7 +71,7 @@ def _counted(question: str, today: date) -> tuple[Counted, ...]:
         for match in pattern.finditer(plain):
             if match[0].lower().startswith(_HERE) and not _is_french(question):
                 continue
-            if any(match.start() < one.end and one.start < match.end() for one in found):
+            if overlaps(found, *match.span()):
                 continue
             first, last = meaning(match, today)
             name = (_Either(match)["season"] or _Either(match)["name"]).lower()

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from memory.text.calendar_names import number_of
 from memory.text.folding import without_accents
+from memory.text.positions import overlaps
 
 Days = tuple[date, date]
 """The first and the last day of a time."""
@@ -71,12 +72,13 @@ def newest(in_year: InYear, today: date, *, over: bool = False) -> Days | None:
     return None
 
 
-def said_years(plain: str) -> list[SaidYear]:
+@lru_cache(maxsize=4)
+def said_years(plain: str) -> Sequence[SaidYear]:
     """Return the years in a query without accents, in order."""
     found: list[SaidYear] = []
     for pattern, back in _patterns():
         for match in pattern.finditer(plain):
-            if any(match.start() < one.end and one.start < match.end() for one in found):
+            if overlaps(found, *match.span()):
                 continue
             said = match.groupdict().get("said")
             count = match.groupdict().get("count")

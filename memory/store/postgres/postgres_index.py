@@ -12,7 +12,8 @@ from memory.embedding.identity import Identity
 from memory.notes.sources import Source
 from memory.settings import MemorySettings
 from memory.store.candidates import BARE, MOST_DATED, MOST_TOLD_LATER, AnswerCosines, Candidate, Lookup
-from memory.store.generations import Followed, Generation, IndexedFile, allowed_missing
+from memory.store.followed_files import FollowedFiles
+from memory.store.generations import Generation, IndexedFile, allowed_missing
 from memory.store.index import SWEPT, Features, FileChange, IndexCounts
 from memory.store.postgres.connections import Connection, Connections
 from memory.store.postgres.embedded_rows import EmbeddedRows
@@ -62,8 +63,8 @@ class PostgresIndex(EmbeddedRows):
         self._chunking = settings.chunking.tokens, settings.chunking.overlap
         self._words = WordSearch(connections)
         self._learned = 0
-        self._followed: dict[tuple[int, Source], Followed] = {}
-        self._followed_at = -1
+        self._followed = FollowedFiles(lambda: rows.now().changes)
+        self.last_followed, self.follows, self.set_followed = self._followed.last, self._followed.still, self._followed.remember
         rows.ensure_live(*self._chunking)
         if answers := rows.now().answers:
             known = json.loads(answers)
@@ -127,35 +128,16 @@ class PostgresIndex(EmbeddedRows):
         """See the protocol."""
         return self._rows.file_paths(generation, source)
 
-    def last_followed(self, generation: Generation, source: Source) -> Followed | None:
-        """See the protocol."""
-        return self._followed.get((generation.number, source))
-
-    def follows(self, generation: Generation, source: Source, followed: Followed) -> bool:
-        """See the protocol."""
-        known = self._followed.get((generation.number, source))
-        return known is followed and self._followed_at == self._rows.now().changes
-
-    def set_followed(self, generation: Generation, source: Source, followed: Followed | None) -> None:
-        """See the protocol."""
-        changes = self._rows.now().changes
-        if self._followed_at != changes:
-            self._followed.clear()
-        self._followed_at = changes
-        self._followed.pop((generation.number, source), None)
-        if followed is not None:
-            self._followed[generation.number, source] = followed
-
     def store(self, generation: Generation, changes: Sequence[FileChange]) -> int:
         """See the protocol."""
         self._changed = True
-        self._followed.clear()  # changes of this process are counted as those of others are
+        self._followed.forget()  # changes of this process are counted as those of others are
         return self._rows.store(generation, changes)
 
     def remove(self, generation: Generation, paths: Sequence[str]) -> None:
         """See the protocol."""
         self._changed = True
-        self._followed.clear()
+        self._followed.forget()
         self._rows.remove(generation, paths)
 
     def forget_files(self) -> None:

@@ -11,7 +11,8 @@ from msgspec.structs import asdict
 
 from memory.notes.sources import Source, Stamp, audience_of
 from memory.store.chunk_changes import NewChunk, changes
-from memory.store.generations import Followed, Generation, IndexedFile
+from memory.store.followed_files import FollowedFiles
+from memory.store.generations import Generation, IndexedFile
 from memory.store.sqlite.index_database import Database
 from memory.text.chunks import Chunk
 from memory.text.dates import day_of
@@ -38,8 +39,7 @@ class ChunkStore:
         self._db = database
         self.words_changed = 0
         self._languages: frozenset[str] | None = None
-        self._followed: dict[tuple[int, Source], Followed] = {}
-        self._followed_at = -1
+        self.followed = FollowedFiles(self._version)
         self.on_drop: Callable[[Sequence[int]], None] = lambda _: None
 
     def generation(self, role: Literal["live", "building"]) -> Generation | None:
@@ -101,26 +101,8 @@ class ChunkStore:
         rows = self._db.rows("SELECT path FROM files WHERE generation = ? AND source = ?", (generation.number, source))
         return {path for (path,) in rows}
 
-    def last_followed(self, generation: Generation, source: Source) -> Followed | None:
-        """See ``Index``."""
-        return self._followed.get((generation.number, source))
-
-    def follows(self, generation: Generation, source: Source, followed: Followed) -> bool:
-        """See ``Index``. What is stored here makes no file less up to date."""
-        return self._followed.get((generation.number, source)) is followed and self._followed_at == self._version()
-
-    def set_followed(self, generation: Generation, source: Source, followed: Followed | None) -> None:
-        """See ``Index``."""
-        if self._followed_at != self._version():
-            self._followed.clear()
-            self._followed_at = self._version()
-        if followed is None:
-            self._followed.pop((generation.number, source), None)
-        else:
-            self._followed[generation.number, source] = followed
-
     def _version(self) -> int:
-        """A number that changes when another process has written to the file."""
+        """A number that changes when another process has written to the file. What is stored here makes no file less up to date."""
         return int(self._db.one("PRAGMA data_version"))
 
     def put(
@@ -168,7 +150,7 @@ class ChunkStore:
         """Mark every file as changed."""
         with self._db.writing():
             self._db.connection.execute("UPDATE files SET settled = 0, hash = NULL")
-        self._followed.clear()
+        self.followed.forget()
 
     def sweep(self, keep: Sequence[Generation], limit: int) -> bool:
         """Delete up to ``limit`` chunks of other generations than ``keep``; return whether more are left."""

@@ -50,11 +50,8 @@ class SqliteIndex(EmbeddedChunks):
         self.keywords = KeywordIndex(database, self.notes)
         self.answers = AnswerCosines()
         self.filed, self.file_count, self.file_paths = self.notes.filed, self.notes.file_count, self.notes.file_paths
-        self.last_followed, self.follows, self.set_followed = (
-            self.notes.last_followed,
-            self.notes.follows,
-            self.notes.set_followed,
-        )
+        self.last_followed, self.follows = self.notes.followed.last, self.notes.followed.still
+        self.set_followed = self.notes.followed.remember
         self.remove, self.forget_files = self.notes.remove, self.notes.forget_files
         self._settings = settings
         self._learned = 0
