@@ -95,7 +95,7 @@ class IndexSync:
         self._background: set[asyncio.Task[object]] = set()
         self._measure = False
         self._retrying: asyncio.Task[object] | None = None
-        self._reading_sessions: asyncio.Task[object] | None = None
+        self._sessions_due = False
         self._searched = searched
         self._growing: asyncio.TimerHandle | None = None
         self._closed = False
@@ -255,10 +255,9 @@ class IndexSync:
 
     def _sessions_grew(self) -> None:
         self._growing = None
-        if self._closed:
-            return
-        if self._reading_sessions is None or self._reading_sessions.done():
-            self._reading_sessions = self._in_background(self._take_sessions())
+        if not self._sessions_due and not self._closed:
+            self._sessions_due = True
+            self._in_background(self._take_sessions())
 
     async def _take_sessions(self) -> None:
         """Index transcripts that have grown enough, as ``sync.sessions`` says."""
@@ -270,6 +269,7 @@ class IndexSync:
             await self._indexer.follow_sessions(index, generations, synced)
 
         async with self._syncing:
+            self._sessions_due = False  # what grows from here on may be past what is read
             await self._open.recovering(follow)
         if synced.changed and self.embedder is not None:
             await self._fill_vectors()

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,12 +15,14 @@ from gateway.agents.memory_stores import is_searched
 from gateway.base.clock import ManualClock, SystemClock
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryUnreadable
+from memory.indexing.transcript_cutter import TranscriptCutter
 from memory.settings import ChunkingSettings, ExperimentalSettings, MemorySettings, SessionSyncSettings, SyncSettings
 from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from memory.store.index import FileChange
     from memory.workspace_memory import WorkspaceMemory
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
@@ -139,6 +142,38 @@ async def test_a_conversation_that_grows_is_taken_up_by_itself(tmp_path: Path, d
     memory.start()
     await until(memory, "ferry")
     await say(tmp_path / "sessions", *(f"the zebra number {n} is called Otto " + "and so on " * 60 for n in range(5)))
+    await until(memory, "zebra")
+    await memory.close()
+
+
+async def test_what_is_said_while_transcripts_are_being_read_is_taken_up_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = MemorySettings(
+        sync=SyncSettings(watch_debounce_ms=50, on_search=False, sessions=SessionSyncSettings(delta_messages=1))
+    )
+    was_read, go_on, slow = threading.Event(), threading.Event(), threading.Event()
+    cut = TranscriptCutter.cut
+
+    def cut_slowly(*args: Any) -> FileChange:
+        change = cut(*args)
+        if slow.is_set():
+            was_read.set()
+            go_on.wait(60)
+        return change
+
+    monkeypatch.setattr(TranscriptCutter, "cut", cut_slowly)
+    await say(tmp_path / "sessions", "the ferry leaves at nine")
+    memory = opened(tmp_path, settings, SystemClock())
+    memory.start()
+    await until(memory, "ferry")
+    slow.set()
+    await say(tmp_path / "sessions", "the tram is yellow")
+    assert await asyncio.to_thread(was_read.wait, 60)
+    await say(tmp_path / "sessions", "the zebra is called Otto")
+    await asyncio.sleep(2)  # the watch tells of it meanwhile
+    slow.clear()
+    go_on.set()
     await until(memory, "zebra")
     await memory.close()
 
