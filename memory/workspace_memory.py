@@ -17,7 +17,7 @@ from memory.indexing.index_sync import IndexSync
 from memory.indexing.indexer import SyncProgress, SyncResult
 from memory.notes.note_history import NoteHistory
 from memory.notes.note_reader import export_notes, read_lines
-from memory.notes.sources import NoteSources, audience_key, audience_of, printable_name
+from memory.notes.sources import UNREADABLE_FOLDER, NoteSources, audience_key, audience_of, printable_name
 from memory.notes.transcript_source import PREFIX, TranscriptFiles, Transcripts
 from memory.notes.version_store import VersionStore
 from memory.protocol import Author, Clock, Excerpt, Recorded, SearchAnswer
@@ -169,14 +169,19 @@ class WorkspaceMemory:
         return recalled, notes
 
     def _left_out(self, audience: Audience) -> list[str]:
-        """Name the notes of an audience that cannot be read and are therefore missing from the results."""
+        """Name the notes and folders of an audience that cannot be read; notes of such a folder that were indexed before are found."""
         key = audience_key(audience)
-        paths = sorted(path for path in self._sync.unreadable if key is None or audience_of(path) == key)
-        if not paths:
+        unreadable = {path: why for path, why in self._sync.unreadable.items() if key is None or audience_of(path) == key}
+        if not unreadable:
             return []
         self._sync.sync_soon()  # they may be readable by now: the watcher does not see changed permissions
-        named = ", ".join(paths[:_MOST_NAMED]) + ", ..." * (len(paths) > _MOST_NAMED)
-        return [f"{named} cannot be read and is not in these results ({self._sync.unreadable[paths[0]]})."]
+        folders = sorted(path for path, why in unreadable.items() if why.startswith(UNREADABLE_FOLDER))
+        notes = sorted(unreadable.keys() - set(folders))
+        missing = (
+            (notes, "cannot be read and is not in these results"),
+            (folders, "cannot be read, so notes there are missing or as they were before"),
+        )
+        return [f"{_named(paths)} {what} ({unreadable[paths[0]]})." for paths, what in missing if paths]
 
     async def _query_vector(self, query: str, notes: list[str]) -> list[float] | None:
         """Return the vector of a query, or None with a sentence in ``notes`` that says why only keywords are searched."""
@@ -353,3 +358,7 @@ class WorkspaceMemory:
 
     def _index_was_reopened(self) -> None:
         self._sync.index_was_reopened()
+
+
+def _named(paths: list[str]) -> str:
+    return ", ".join(paths[:_MOST_NAMED]) + ", ..." * (len(paths) > _MOST_NAMED)

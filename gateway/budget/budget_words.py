@@ -10,7 +10,7 @@ from gateway.ledger.spending_rows import Limit, NewCall, Reserved
 USED_UP: Final = "Today's budget is used up"
 """How the failure of a call begins that a budget does not allow."""
 REFUSED: Final = "Today's budget allows no such call"
-"""The same for the budget of a job, webhook or sub-agent, of which nothing may be used yet."""
+"""The same for the budget of a job, webhook or sub-agent, and for one of which nothing is used."""
 TAKEN: Final = "Today's budget has no room at this moment"
 """How it is said that calls under way have reserved what is left of a budget, and may leave a part of it."""
 _NOTHING: Final = 0.005
@@ -44,10 +44,11 @@ def refusal(reserved: Reserved, source: str, keys: BudgetKeys) -> tuple[str, str
     if limit.of:
         why = f"{REFUSED}: the next answer could exceed the daily budget of {limit.of} {size}."
     else:
-        why = f"{USED_UP}: the next answer could exceed {limit.name} {size}."
+        begins = REFUSED if reserved.shares[limit.name] - reserved.own_of(limit) < _NOTHING else USED_UP
+        why = f"{begins}: the next answer could exceed {limit.name} {size}."
     if source or limit.same == "background":
         return why, f"{goes_on(limit, reserved, source)}{how_to_raise(limit, reserved, source, keys)}"
-    commands = " and ".join(_command(one, reserved, keys) for one in (limit, *reserved.further))
+    commands = " && ".join(_command(one, reserved, keys) for one in (limit, *reserved.further))
     return why, f"Send /budget once, then your message again; or raise the budget: {commands}"
 
 

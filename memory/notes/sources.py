@@ -38,6 +38,7 @@ class Stamp(NamedTuple):
 
 _NO_STAMP = Stamp(0, 0, 0, 0)
 UNREADABLE = "cannot be read"
+UNREADABLE_FOLDER = f"the folder {UNREADABLE}"
 """Part of the message for each file or folder that cannot be read."""
 HARD_LINK = "it has a second name (a hard link) and is not read; copy it to a new file"
 NOT_UTF8 = "its name is not UTF-8, so it is not indexed; rename it"
@@ -168,7 +169,7 @@ class NoteSources:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                yield SourceFile(label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}")
+                yield SourceFile(label or ".", _NO_STAMP, f"{UNREADABLE_FOLDER}: {error.strerror}")
                 continue
             before = f"{label}/" if label else ""
             while entries:

@@ -226,9 +226,9 @@ async def test_a_person_is_told_a_figure_that_is_enough_for_the_turn(street: Mak
     s.model.reply_with(reads(3))
     async with s.house() as (_, talk):
         reply = (await talk.ask("look"))["reply"]
-    assert "could exceed budgets.agent.usd ($0.50)" in reply
+    assert "budget allows no such call: the next answer could exceed budgets.agent.usd ($0.50)" in reply
     assert re.search(
-        r"/budget once, then your message again; or raise the budget: homebody config set budgets\.agent\.usd \d+ and "
+        r"/budget once, then your message again; or raise the budget: homebody config set budgets\.agent\.usd \d+ && "
         r"homebody config set budgets\.session\.usd \d+$",
         reply,
     ), reply

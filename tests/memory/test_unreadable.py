@@ -155,3 +155,21 @@ def test_status_says_without_being_asked_that_a_local_model_has_no_runtime(
     assert main(["config", "set", "agents.defaults.memorySearch.provider", "local"]) == 0
     assert main(["memory", "status", "--workspace", str(workspace)]) == 0
     assert "llama-cpp-python is not installed" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("without_root")
+async def test_a_folder_that_may_no_more_be_read_is_named_with_what_was_found_in_it_before(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    shut = folder / "memory/shut"
+    shut.mkdir(parents=True)
+    (shut / "safe.md").write_text("The safe opens with 48213\n")
+    memory = opened(folder)
+    await memory.sync()
+    shut.chmod(0)
+    await memory.sync()
+    answer = await memory.search("what opens the safe?", audience=OWNER)
+    shut.chmod(0o700)
+    assert [hit.path for hit in answer.hits] == ["memory/shut/safe.md"]
+    assert "memory/shut cannot be read, so notes there are missing or as they were before" in (answer.note or "")
+    assert "not in these results" not in (answer.note or "")
+    await memory.close()
