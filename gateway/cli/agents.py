@@ -218,16 +218,15 @@ def _check_free(settings: Settings, agent_id: str) -> None:
 
 def _removable(settings: Settings, agent_id: str) -> int:
     """Return the place of an agent in the list. Raises UsageError where it is not there, or is the only one."""
-    place = next((place for place, entry in enumerate(settings.agents.list) if entry.id == agent_id), None)
-    if place is None:
+    if agent_id not in settings.agent_ids:
         hint = f"There is: {', '.join(settings.agent_ids)}. `homebody agents list` describes them."
         raise UsageError(f"there is no agent {agent_id!r} in the settings", hint=hint)
-    if len(settings.agents.list) == 1:
+    if len(settings.agent_ids) == 1:
         raise UsageError(
             f"{agent_id!r} is the only agent, and at least one is needed",
             hint="Add another one first: homebody agents add ID",
         )
-    return place
+    return next(place for place, entry in enumerate(settings.agents.list) if entry.id == agent_id)
 
 
 def _row(invocation: Invocation, settings: Settings, agent: str) -> dict[str, Any]:

@@ -220,13 +220,13 @@ def drill(
     folder that is deleted again. Exit code 1 if anything differs.
     """
     from gateway.cli.backup_texts import drill_text
-    from gateway.cli.backup_work import drilled
+    from gateway.cli.backup_work import drilled, to_try
 
     with _progress("Trying out", quiet=as_json) as progress:
-        report = drilled(
-            invocation, file, make_one=make_one, scratch=scratch, keys=_keys(invocation, identities), progress=progress
-        )
-    tell(report.as_json(), drill_text(report), as_json=as_json)
+        path, fresh = to_try(invocation, file, make_one=make_one, progress=progress)
+        report = drilled(invocation, path, scratch=scratch, keys=_keys(invocation, identities), progress=progress)
+    text = "\n".join((drill_text(report), *(_fresh_key(invocation) if fresh else ())))
+    tell(report.as_json() | {"keyMade": fresh}, text, as_json=as_json)
     return 1 if report.differences else 0
 
 
@@ -316,7 +316,6 @@ def _facts(made: Made) -> dict[str, Any]:
 
 
 def _created(invocation: Invocation, made: Made, *, fresh: bool, checked: bool) -> Iterator[str]:
-    from gateway.backup.age_encryption import key_file, secret_of
     from gateway.cli.backup_texts import counted
 
     yield f"{made.path} ({_size(made.size)}): {counted(len(made.manifest.files), 'file')}, {_size(made.manifest.size)}."
@@ -327,8 +326,14 @@ def _created(invocation: Invocation, made: Made, *, fresh: bool, checked: bool) 
     if changed := [path for path, file in made.manifest.files.items() if file.changed]:
         yield f"  Written to while they were read, so that they may be half old and half new: {', '.join(changed[:5])}"
     if fresh:
-        yield ""
-        yield from _key_lines(str(key_file(invocation.paths)), secret_of(key_file(invocation.paths)))
+        yield from _fresh_key(invocation)
+
+
+def _fresh_key(invocation: Invocation) -> Iterator[str]:
+    from gateway.backup.age_encryption import key_file, secret_of
+
+    yield ""
+    yield from _key_lines(str(key_file(invocation.paths)), secret_of(key_file(invocation.paths)))
 
 
 def _key_lines(file: str, secret: str) -> Iterator[str]:

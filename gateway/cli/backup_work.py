@@ -127,15 +127,17 @@ def chosen(invocation: Invocation, file: Path | None) -> Path:
     return copies[0].path
 
 
-def drilled(
-    invocation: Invocation, file: Path | None, *, make_one: bool, scratch: Path | None, keys: Keys, progress: Progress
-) -> Report:
-    """Try a backup out: the one that was named, the newest, or one made now."""
+def to_try(invocation: Invocation, file: Path | None, *, make_one: bool, progress: Progress) -> tuple[Path, bool]:
+    """Return the backup that was named, the newest, or one made now; and whether a key was made for it."""
+    if file is None and (make_one or not copies_in(folder_of(invocation.paths, invocation.loaded.settings.backup))):
+        made, fresh, _ = make(invocation, target=None, no_secrets=False, recipients=(), passphrase="", progress=progress)
+        return made.path, fresh
+    return chosen(invocation, file), False
+
+
+def drilled(invocation: Invocation, path: Path, *, scratch: Path | None, keys: Keys, progress: Progress) -> Report:
+    """Try a backup out."""
     paths = invocation.paths
-    if file is None and (make_one or not copies_in(folder_of(paths, invocation.loaded.settings.backup))):
-        made, _, _ = make(invocation, target=None, no_secrets=False, recipients=(), passphrase="", progress=progress)
-        file = made.path
-    path = chosen(invocation, file)
     original = (
         Original(
             sources=sources_of(paths, invocation.loaded),

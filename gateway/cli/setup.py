@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -66,7 +67,7 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
         interactive=interactive,
         alone=step is not None,
     )
-    wizard = Wizard(screen, click.echo)
+    wizard = Wizard(screen, partial(click.echo, err=as_json), output=sys.stderr.fileno() if as_json else None)
     facts: dict[str, Any] = {"found": found.as_json(), "dryRun": dry_run, "plan": [], "written": []}
     try:
         plan = wizard.prepare(cast("Step | None", step))

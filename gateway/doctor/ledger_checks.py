@@ -235,7 +235,7 @@ def _waiting(facts: LedgerFacts, *, running: bool) -> Iterator[Finding]:
             why="The people they are for never got them.",
             mend="homebody outbox list, then: homebody outbox retry NUMBER",
         )
-    doubtful = [row for row in facts.failed if row["state"] == "failed" and "doubt" in row["reason"]]
+    doubtful = [row for row in facts.failed if row["state"] == "failed" and "doubt" in (row["reason"] or "")]
     if doubtful:
         yield Finding(
             level="warning",

@@ -57,11 +57,12 @@ class Plan:
 
 
 class Wizard:
-    """One run. ``show`` prints text as it is, colours too."""
+    """One run. ``show`` prints text as it is, colours too; the first answer goes to the file descriptor ``output``, by default stdout."""
 
-    def __init__(self, screen: Screen, show: Callable[[str], None]) -> None:
+    def __init__(self, screen: Screen, show: Callable[[str], None], *, output: int | None = None) -> None:
         self._screen = screen
         self._show = show
+        self._output = output
 
     @property
     def _paths(self) -> Paths:
@@ -129,7 +130,10 @@ class Wizard:
             self._screen.tell(f"\n› {plan.first_message}")
             home = ["--home", str(self._paths.home)] + (["--profile", self._paths.profile] if self._paths.profile else [])
             subprocess.run(  # noqa: S603 - this program itself
-                [*program(), *home, "agent", "-m", plan.first_message], check=False, env=dict(self._screen.draft.env)
+                [*program(), *home, "agent", "-m", plan.first_message],
+                check=False,
+                env=dict(self._screen.draft.env),
+                stdout=self._output,
             )
         return facts
 

@@ -38,8 +38,8 @@ class Stamp(NamedTuple):
 
 _NO_STAMP = Stamp(0, 0, 0, 0)
 UNREADABLE = "cannot be read"
-UNREADABLE_FOLDER = f"the folder {UNREADABLE}"
 """Part of the message for each file or folder that cannot be read."""
+UNREADABLE_FOLDER = f"the folder {UNREADABLE}"
 HARD_LINK = "it has a second name (a hard link) and is not read; copy it to a new file"
 NOT_UTF8 = "its name is not UTF-8, so it is not indexed; rename it"
 

@@ -21,12 +21,22 @@ def test_a_good_backup_passes_and_leaves_nothing_behind(lived: Lived, command: R
     assert code == 0, told
     report = json_of(printed)
     assert report["differences"] == []
+    assert report["keyMade"] is True
     assert report["counts"]["jobs"] == 2
     assert report["counts"]["sessions"] == 1
     assert report["counts"]["entries"] > 5
     assert report["counts"]["notes"] > 5
     left = {name for name in tree(lived.person).keys() - before if not name.startswith(".homebody/backup")}
     assert left <= {".homebody/state/backup-work.lock"}
+
+
+def test_a_drill_that_makes_the_first_backup_shows_the_key_that_was_made_for_it(lived: Lived, command: Run) -> None:
+    code, printed, told = command("--home", str(lived.home), "backup", "drill")
+    assert code == 0, told
+    _, shown, _ = command("--home", str(lived.home), "backup", "key", "--json")
+    assert json_of(shown)["key"] in printed
+    _, printed, _ = command("--home", str(lived.home), "backup", "drill", "--now")
+    assert json_of(shown)["key"] not in printed
 
 
 def test_a_drill_takes_the_newest_backup(lived: Lived, command: Run) -> None:

@@ -130,7 +130,7 @@ class Backups:
         self.made.append(self._make())
         keys = Keys(files=(key_file(Paths(root / "state")),))
         for path in (self.made[0], *self.made[-2:]):
-            report = drilled(self.invocation, path, make_one=False, scratch=root, keys=keys, progress=lambda *_: None)
+            report = drilled(self.invocation, path, scratch=root, keys=keys, progress=lambda *_: None)
             assert report.differences == [], f"{root}: {report.differences}"
             assert report.compared_with_home
             self.counts.update(report.counts)

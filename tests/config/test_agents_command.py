@@ -205,3 +205,9 @@ def test_what_is_removed_is_the_agent_that_was_named_though_others_are_removed_a
     assert code == 2
     assert "is the only agent" in told
     assert list(listed(run)) == ["garden"]
+
+
+def test_the_agent_that_is_there_without_a_list_is_the_only_one(run):
+    code, _, told = run("remove", "main")
+    assert code == 2
+    assert "'main' is the only agent" in told

@@ -53,6 +53,12 @@ async def test_a_whole_ledger_is_well_and_left_as_it_is(house: House) -> None:
     assert contents(house.state).keys() == before.keys()
 
 
+async def test_a_message_that_no_model_could_answer_is_no_trouble_of_the_ledger(house: House) -> None:
+    house.set(agents={"defaults": {"model": "anthropic/claude-haiku-4-5"}})
+    assert program("agent", "-m", "hello", home=house.person).returncode
+    assert await house.wrong(LEDGER_CHECK) == []
+
+
 async def test_a_job_that_was_paused_is_told_with_why_and_what_goes_on(house: House) -> None:
     ledger = await SqliteLedger.open(house.state / "ledger.sqlite", SystemClock())
     for name, reason in (("news", "its chat is gone"), ("weather", "")):  # the second one was paused by a person

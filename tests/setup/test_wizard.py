@@ -138,6 +138,13 @@ async def test_without_a_terminal_the_commands_are_printed_and_nothing_is_change
     assert "#" not in "".join(facts["commands"])
 
 
+async def test_with_json_nothing_else_is_on_stdout(home: Home) -> None:
+    code, out, err = await home.run("setup", "--yes", "--json")
+    assert code == 0, err
+    assert json.loads(out)["running"] == "background"
+    assert "only a notebook" in err
+
+
 async def test_without_a_token_yes_says_where_it_is_taken_from(home: Home) -> None:
     code, out, err = await home.run("setup", "telegram", "--yes")
     assert code == 2
