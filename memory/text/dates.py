@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from memory.text.calendar_names import MONTHS, ONE_MONTH
+from memory.text.calendar_names import MONTHS, ONE_MONTH, OTHER_WORDS
 from memory.text.figure_dates import FigureDate, Order, figure_dates
 from memory.text.folding import without_accents
 
@@ -25,7 +25,6 @@ _MONTH = f"({ONE_MONTH})"
 _ORDINAL = r"(?:st|nd|rd|th|er|[º°o])"
 """Behind the figure of a day: "31st", "1er", "1º", which is "1o" without its accent."""
 _DAY = rf"(\d{{1,2}})(?:{_ORDINAL}|\.)?"
-_FIRST = r"(first(?= of )|ersten|premier|primo|primero)"
 _YEAR = r"((?:19|20)\d\d)"
 
 _IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)-(\d\d)(?!\d)")
@@ -40,6 +39,8 @@ _YEARS = frozenset(
     {"year", "years", "ago", "jahr", "jahres", "jahren", "an", "ans", "annee", "ano", "anos", "hace", "anno", "anni", "fa"}
 )
 _THIS = frozenset({"this", "diesen", "dieses", "cet", "cette", "este", "esta", "questo", "questa", "quest"})
+_PEOPLE = frozenset({"jan", "april", "avril", "june", "august"})
+"""Months by whose names people go, too."""
 _IN_WORDS = re.compile(r"[^\W_]+")
 _NUMBERS = re.compile(r"[\d.]*\d[\d.]*(?:(?:st|nd|rd|th|er)\b)?", re.IGNORECASE)
 _LONGEST_SEASON = 92
@@ -102,8 +103,12 @@ def header(day: date | None, heading: str) -> str:
 
 
 class _Read(Struct, frozen=True):
-    """What a query says of days: ranges, times of a year, relative dates, and dates in figures and in words."""
+    """What a query says of days: ranges, times of a year, relative dates, and dates in figures and in words.
 
+    ``text`` is the query with days of months in figures; positions are those in it.
+    """
+
+    text: str
     ranges: list[DayRange]
     times: list[NamedTime]
     relative: list[Counted]
@@ -116,10 +121,12 @@ def _read(question: str, today: date, order: Order) -> _Read:
     """Read it once for all that a search asks of a query."""
     from memory.text.day_lists import day_lists  # these have some hundred patterns, which only a query needs
     from memory.text.day_ranges import day_ranges
+    from memory.text.days_in_words import with_days_in_figures
     from memory.text.month_ranges import month_ranges
     from memory.text.named_times import named_times
     from memory.text.relative_days import counted
 
+    question = with_days_in_figures(question)
     ranges = day_ranges(question, today, order)
     rest = _without(question, ranges)
     ranges += month_ranges(rest, today)
@@ -131,7 +138,7 @@ def _read(question: str, today: date, order: Order) -> _Read:
     relative = counted(rest, today)
     rest = _without(rest, relative)
     figures = figure_dates(rest, today, order)
-    return _Read(ranges, times, relative, lists + figures, _absolute(_without(rest, figures), today))
+    return _Read(question, ranges, times, relative, lists + figures, _absolute(_without(rest, figures), today))
 
 
 def spans(question: str, *, today: date, order: Order = "unknown", widely: bool = False) -> list[Span]:
@@ -152,15 +159,15 @@ def spans(question: str, *, today: date, order: Order = "unknown", widely: bool 
 def time_words(question: str, *, today: date, order: Order = "unknown") -> TimeWords:
     """Return the words by which a query names months, seasons, years and ranges of days."""
     read = _read(question, today, order)
-    ranges = [(Span(one.first, one.last), question[one.start : one.end]) for one in read.ranges]
-    phrases = [(Span(one.first, one.last), question[one.start : one.end]) for one in read.relative if one.name]
+    ranges = [(Span(one.first, one.last), read.text[one.start : one.end]) for one in read.ranges]
+    phrases = [(Span(one.first, one.last), read.text[one.start : one.end]) for one in read.relative if one.name]
     phrases += [(span, phrase) for span, phrase in read.absolute if span.days > 1]
     words = {word for _, phrase in phrases for word in _words_of(phrase)}
     named = MONTHS.keys() | {one.name for one in read.relative}
     names = {word for word in words if word in named or word.isdecimal()}
     times = [one for one in read.times if one.first != one.last]
     names = names.union(*(one.names - _LAST - _THIS for one in times))
-    beside = (words & (_LAST | _THIS)).union(*(_words_of(question[one.start : one.end]) for one in times))
+    beside = (words & (_LAST | _THIS)).union(*(_words_of(read.text[one.start : one.end]) for one in times))
     ranged = {word for _, phrase in ranges for word in _words_of(phrase)}
     beside |= ranged & (_LAST | _THIS | _YEARS)
     several = [span for span, _ in (*phrases, *ranges)] + [Span(one.first, one.last) for one in times]
@@ -190,7 +197,7 @@ def spelt_out(question: str, *, today: date, order: Order = "unknown") -> str:
     months, which notes may have, too, stay.
     """
     read = _read(question, today, order)
-    question = _without_figures(question, read.ranges)
+    question = _without_figures(read.text, read.ranges)
     pieces, end = [], 0
     for one in sorted(_replaced(read), key=lambda one: one.start):
         if isinstance(one, FigureDate):
@@ -204,15 +211,13 @@ def spelt_out(question: str, *, today: date, order: Order = "unknown") -> str:
 
 
 def _in_figures(question: str) -> str:
-    """Write the days of months in a query as notes of these days are indexed: "31" for "31st" and "1" for "first of"."""
-    ordinals, firsts = _ordinals()
-    return firsts.sub("1 ", ordinals.sub("", question))
+    """Write the days of months in a query as notes of these days are indexed: "31" for "31st"."""
+    return _ordinals().sub("", question)
 
 
 @cache
-def _ordinals() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    firsts = rf"\b{_FIRST}(?: of| de| di)? (?={_MONTH}\b)"
-    return re.compile(rf"(?<=\d){_ORDINAL}(?!\w)", re.IGNORECASE), re.compile(firsts, re.IGNORECASE)
+def _ordinals() -> re.Pattern[str]:
+    return re.compile(rf"(?<=\d){_ORDINAL}(?!\w)", re.IGNORECASE)
 
 
 def day_words(question: str, *, today: date, order: Order = "unknown") -> DayWords:
@@ -220,8 +225,8 @@ def day_words(question: str, *, today: date, order: Order = "unknown") -> DayWor
     read = _read(question, today, order)
     return DayWords(
         named=bool(read.figures) or any(one.first == one.last for one in _counted(read)),
-        literals=tuple(question[one.start : one.end] for one in read.figures if one.whole),
-        rest=_without(_without_figures(question, read.ranges), _replaced(read)),
+        literals=tuple(read.text[one.start : one.end] for one in read.figures if one.whole),
+        rest=_without(_without_figures(read.text, read.ranges), _replaced(read)),
     )
 
 
@@ -261,12 +266,15 @@ def _written() -> tuple[tuple[re.Pattern[str], tuple[int, int, int]], ...]:
     return (
         (re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?![\d-])"), (1, 2, 0)),
         (re.compile(r"(?<![\w./-])(0?[1-9]|1[0-2])/((?:19|20)\d\d)(?![\w/-])"), (2, 1, 0)),
-        (re.compile(rf"(?<!\d){_DAY}(?: of| de| di)? {_MONTH}\b(?:,?(?: de| del)? {_YEAR})?", re.IGNORECASE), (3, 2, 1)),
-        (re.compile(rf"\b{_FIRST}(?: of| de| di)? {_MONTH}\b(?:,?(?: de| del)? {_YEAR})?", re.IGNORECASE), (3, 2, 1)),
+        (
+            re.compile(rf"(?<![\d.]){_DAY}(?:(?: of| de| di)? |(?<=\.)){_MONTH}\b(?:,?(?: de| del)? {_YEAR})?", re.IGNORECASE),
+            (3, 2, 1),
+        ),
         (re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?:,? {_YEAR})?(?!\d)", re.IGNORECASE), (3, 1, 2)),
         (re.compile(rf"\b{_MONTH}\.?,?(?: of| de| del)? {_YEAR}\b", re.IGNORECASE), (2, 1, 0)),
         (re.compile(alone, re.IGNORECASE), (0, 1, 0)),
         (re.compile(after, re.IGNORECASE), (0, 1, 0)),
+        (re.compile(rf"\A\W*(?!(?:{'|'.join(OTHER_WORDS | _PEOPLE)})\b){_MONTH}\W*\Z", re.IGNORECASE), (0, 1, 0)),
         (re.compile(rf"\b(?:in|during|of|since|throughout|seit|en|depuis|desde|nel|dal) {_YEAR}\b", re.IGNORECASE), (1, 0, 0)),
     )
 
@@ -286,7 +294,7 @@ def _absolute(question: str, today: date) -> list[tuple[Span, str]]:
                 span = _span(str(today.year - 1), month, day, today)
             if span:
                 found.append((span, match[0]))
-        rest = pattern.sub(" ", rest)
+        rest = pattern.sub(lambda phrase: " " * len(phrase[0]), rest)
     return found
 
 
@@ -299,7 +307,6 @@ def _span(year: str | None, month: str | None, day: str | None, today: date) -> 
         return None
     this = int(year) if year else today.year
     if day:
-        day = day if day.isdecimal() else "1"
         exact = _date(str(this), str(number), day)
         if exact and not year and exact > today:
             exact = _date(str(this - 1), str(number), day)

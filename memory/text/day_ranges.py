@@ -83,7 +83,7 @@ _JOINS = (
     ),
     (
         r"(?<![\w./:-])(?P<range>",
-        r"(?:\s?[-\u2010-\u2015]\s?|\s(?:to|until|till|through|thru|bis|au|al|a)\s(?:the\s|zum\s|dem\s)?)",
+        r"(?:\s?(?:[-\u2010-\u2015]|\.\.\.?)\s?|\s(?:to|until|till|through|thru|bis|auf|au|al|a|hasta|fino\sal?|jusqu'au)\s(?:(?:the|zum|dem|den|el)\s)?)",
     ),
 )
 """What stands before the first day of a range, and between its ends."""
@@ -94,14 +94,16 @@ def _written() -> Iterator[str]:
     name1, name2 = rf"(?P<m1>{ONE_MONTH})", rf"(?P<m2>{ONE_MONTH})"
     of, of_year = r"\s?(?:(?:of|de|di)\s)?", r"(?:,?\s(?:de\s|del\s)?"
     for before, join in _JOINS:
-        yield rf"{before}{_YEAR1}-(?P<n1>\d\d)-{_FIRST}{join}{_YEAR2}-(?P<n2>\d\d)-{_LAST}){_END}"
+        yield rf"{before}{_YEAR1}-(?P<n1>\d\d)-{_FIRST}(?:{join}|/){_YEAR2}-(?P<n2>\d\d)-{_LAST}){_END}"
         start, stop = rf"{name1}\.?\s{_FIRST}{th}(?:,?\s{_YEAR1})?", rf"(?:{name2}\.?\s)?{_LAST}{th}(?:,?\s{_YEAR2})?"
         yield rf"{before}{start}{join}{stop}){_END}"
         start, stop = rf"{_FIRST}{th}(?:{of}{name1}\.?{of_year}{_YEAR1})?)?", rf"{_LAST}{th}{of}{name2}\b{of_year}{_YEAR2})?"
         yield rf"{before}{start}{join}{stop}){_END}"
-        numbers = rf"{_FIRST}\.(?:\s?(?P<n1>\d{{1,2}})\.(?:\s?{_YEAR1})?)?{join}{_LAST}\.\s?(?P<n2>\d{{1,2}})"
+        begin, number2 = rf"{_FIRST}\.(?:\s?(?P<n1>\d{{1,2}})\.(?:\s?(?:{_YEAR1}|(?P<short1>\d\d)))?)?", r"(?P<n2>\d{1,2})"
+        numbers = rf"{begin}{join}{_LAST}\.\s?{number2}"
         yield rf"{before}{numbers}\.(?:\s?{_YEAR2}|\s?'?(?P<short2>\d\d))?){_END}"
         yield rf"{leading if before == _JOINS[1][0] else before}{numbers}){_END}"
+    yield rf"\b(?:du|del|dal|vom)\s(?P<range>{_FIRST}\.?{_JOINS[1][1]}{_LAST}\.\s?{number2}\.){_END}"
 
 
 def _is_bare(match: re.Match[str]) -> bool:

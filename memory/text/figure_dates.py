@@ -75,7 +75,8 @@ def figure_dates(question: str, today: date, order: Order = "unknown") -> list[F
 def _patterns() -> Sequence[tuple[re.Pattern[str], Order | None]]:
     """Return how dates are written, and which number comes first where that is certain.
 
-    Without a year, or with a short one, figures are a date after a word that leads to one: others are versions, fractions or scores.
+    Without a year, or with a short one, figures are a date after a word that leads to one, or by themselves: others are versions,
+    fractions or scores.
     """
     one, other, year, short = r"(?P<one>\d{1,2})", r"(?P<other>\d{1,2})", r"(?P<year>(?:19|20)\d\d)", r"'?(?P<short>\d\d)"
     free, after = r"(?<![\w./-])", r"(?![\w/-]|\.\d)"
@@ -86,7 +87,8 @@ def _patterns() -> Sequence[tuple[re.Pattern[str], Order | None]]:
         (free, rf"{one}(?P<sep>[-/]){other}(?P=sep){year}", after, None),
         (on, rf"{one}\.\s?{other}\.\s?{short}", after, "day first"),
         (on, rf"{one}/{other}/{short}", after, None),
-        (free, rf"{one}\.\s?{other}\.", r"(?!\d)", "day first"),
+        (r"\A\W*", rf"{one}\.\s?{other}\.\s?{short}", r"\W*\Z", "day first"),
+        (free, rf"{one}\.\s?{other}\.", r"(?![\d.])", "day first"),
         (on, rf"{one}\.{other}", after, "day first"),
         (on, rf"{one}/{other}", after, None),
     )

@@ -81,7 +81,7 @@ def _read(
     else:
         year = year_beside(years, plain, *match.span())
     within = partial(meaning, match)
-    if year and (alone or year.number is None):
+    if year and (alone or year.number is None or said.get("season")):
         days = year.days_of(within, today)
     else:
         year, days = None, newest(within, today, over=bool(said.get("over") or said.get("over2"))) if alone else None
@@ -107,12 +107,13 @@ def _compiled(rules: Callable[[], Iterator[Rule]]) -> Sequence[tuple[re.Pattern[
 
 
 def _rules_with_a_year() -> Iterator[Rule]:
-    lead = r"(?P<lead>\b(?:in|during|since|of|until|im|seit|bis|en|au|cet|nel|nell'|l'|d')\s?(?:the\s)?)?"
+    lead = r"(?P<lead>\b(?:in|during|since|of|until|the|im|seit|bis|en|au|cet|nel|nell'|l'|d')\s?(?:the\s)?)?"
     day = rf"(?P<day>\d{{1,2}}){DAY_ENDING}?"
     yield rf"(?<![\d.]){day}(?:\s(?:of|de|di|du))?\s(?P<name>{ONE_MONTH})\b", _day, False
     yield rf"\b(?P<name>{ONE_MONTH})\.?\s{day}(?!\d)", _day, False
     yield rf"{lead}\b(?P<name>{ONE_MONTH})\b", _month, False
-    yield rf"{lead}\b(?P<name>{ONE_SEASON})\b", _season, False
+    not_last = "".join(rf"(?<!\b{word}\s)" for word in ("last", "past", "letzten", "vergangenen", "vorigen"))
+    yield rf"{lead}{not_last}\b(?P<name>(?P<season>{ONE_SEASON}))\b", _season, False
 
 
 def _day(match: re.Match[str], year: int) -> Days | None:

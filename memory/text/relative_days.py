@@ -31,6 +31,7 @@ _LENGTHS = {"d": (1, 0), "w": (7, 3), "m": (30, 10), "y": (365, 45)}
 _RECENT = timedelta(days=14)
 _HERE = "hier"
 """Yesterday in French, and here in German."""
+_FRENCH_PARTS = ("matin", "midi", "soir")
 _SATURDAY = 5
 _COUPLE = ("a couple of", "un par de", "un paio di")
 _FEW = (
@@ -69,7 +70,7 @@ def _counted(question: str, today: date) -> tuple[Counted, ...]:
     plain = without_accents(question).replace("’", "'")
     for pattern, meaning in _RULES:
         for match in pattern.finditer(plain):
-            if match[0].lower().startswith(_HERE) and not _is_french(question):
+            if match[0].lower().startswith(_HERE) and not (match[0].lower().endswith(_FRENCH_PARTS) or _is_french(question)):
                 continue
             if overlaps(found, *match.span()):
                 continue
@@ -124,9 +125,9 @@ def _half_a_year_ago(_: re.Match[str], today: date) -> tuple[date, date]:
 
 
 def _since(match: re.Match[str], today: date) -> tuple[date, date]:
-    """The days from so many weeks, months or the like back until today."""
+    """The days from so many weeks, months or the like back until today; a few if it is not said how many."""
     word = match["count"].lower()
-    number = _MOST_FEW if word in _FEW else 2 if word in _COUPLE else int(word) if word.isdigit() else NUMBERS.get(word, 1)
+    number = int(word) if word.isdigit() else 2 if word in _COUPLE else NUMBERS.get(word, _MOST_FEW)
     return _back(today, number * _length_of(match)[0]), today
 
 
@@ -240,6 +241,7 @@ def _back(day: date, days: int) -> date:
 
 _COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join((*_COUPLE, *_FEW, *NUMBERS))})"
 _ABOUT_DE, _ABOUT_ES = r"(?:etwa |ungefahr |rund |gut |knapp |circa )?", r"(?:unos |unas |como |casi |mas o menos )?"
+_NOT_OF = r"(?! (?:of|in|des|der|im|von|vom|before|vor|avant|de|du|del|di|della?|prima|antes|dei|delle|degli)\b| d'| dell')"
 _DAY, _SEASON = rf"(?P<day>{ONE_DAY})", rf"(?P<season>{ONE_SEASON})"
 _PART = (
     r"(?:\s+(?:morning|noon|afternoon|evening|night|fruh|morgen|vormittag|mittag|nachmittag|abend|nacht"
@@ -290,15 +292,23 @@ def _fortnight_phrases() -> Sequence[tuple[str, Meaning]]:
             r"half a year ago|vor einem halben jahr|hace medio ano|(?:mezz'|mezzo )anno fa",
             _half_a_year_ago,
         ),
-        (rf"(?:in|during|over) the (?:last|past) {_COUNT} (?P<unit>day|week|month|year)s?", _since),
-        (rf"in den (?:letzten|vergangenen) {_COUNT} (?P<unit>tag|woche|monat|jahr)(?:en|e|n)?", _since),
-        (
-            rf"(?:ces|les|des|pendant les|durant les) {_COUNT} (?:derniers|dernieres) (?P<unit>jour|semaine|mois|annee|an)s?",
-            _since,
-        ),
-        (rf"en (?:los|las) ultim[oa]s {_COUNT} (?P<unit>dia|semana|mes|ano)(?:es|s)?", _since),
-        (rf"(?:negli|nelle|nei) ultim[ie] {_COUNT} (?P<unit>giorn[io]|settiman[ae]|mes[ei]|ann[io])", _since),
+        *((rf"{text}{_NOT_OF}", _second(_since)) for text in _last_of_a_unit()),
     )
+
+
+def _last_of_a_unit() -> Iterator[str]:
+    """Yield how the last days, weeks, months or years are written: so many of them, or a few."""
+    count = rf"(?:{_COUNT}|few|paar)"
+    units, units2 = "(?P<unit>day|week|month|year)", "(?P<unit2>day|week|month|year)s"
+    yield rf"(?:(?:in|during|over) )?(?:the |these )?(?:last|past) (?:{count} {units}s?|{units2})"
+    yield rf"(?:in den |den |die )?(?:letzten|letzte|vergangenen) (?:{count} )?(?P<unit>tag|woche|monat|jahr)(?:en|e|n)"
+    units = "(?P<unit>jour|semaine|mois|annee|an)s?"
+    yield rf"(?:(?:pendant|durant) )?(?:ces|les|des) {count} (?:derniers|dernieres) {units}"
+    yield rf"(?:(?:pendant|durant) )?ces (?:derniers|dernieres) {units}"
+    count2, units = _COUNT.replace("count", "count2"), "(?P<unit>dia|semana|mes|ano)(?:es|s)"
+    yield rf"(?:(?:en|durante) )?(?:los|las|estos|estas) (?:ultim[oa]s (?:{count} )?|{count2} ultim[oa]s ){units}"
+    units = "(?P<unit>giorni|settimane|mesi|anni)"
+    yield rf"(?:negli|nelle|nei|gli|le|i|questi|queste) (?:ultim[ie] (?:{count} )?|{count2} ultim[ie] ){units}"
 
 
 def _day_phrases() -> Sequence[tuple[str, Meaning]]:
@@ -326,7 +336,10 @@ def _day_phrases() -> Sequence[tuple[str, Meaning]]:
             rf"(?:il |la )?{_DAY} {_SCORSO}{_PART}|(?P<which2>lo scorso|la scorsa|questo|questa) (?P<day2>{ONE_DAY})",
             _second(_weekday),
         ),
-        (r"(?:the )?(?P<which>last|past|this past|this|previous) weekend", _weekend),
+        (
+            r"(?:the )?(?P<which>last|past|this past|this|previous) weekend|(?P<which2>at|on|over) the weekend",
+            _second(_weekend),
+        ),
         (rf"(?P<which>{_LETZT}e[sn]|diese[sn]|am) wochenende", _weekend),
         (r"le week-?end (?P<which>dernier|passe)|(?P<which2>ce) week-?end", _second(_weekend)),
         (r"el fin de semana (?P<which>pasado)|(?P<which2>este) fin de semana", _second(_weekend)),
@@ -349,6 +362,7 @@ def _period_phrases() -> Sequence[tuple[str, Meaning]]:
         (rf"(?:il )?mese {_SCORSO}|(?P<which2>questo|lo scorso) mese", _second(_month)),
         (r"(?P<which>last|past|this|previous) year", _year),
         (rf"(?P<which>{_LETZT}e[sm]|diese[sm]) jahre?", _year),
+        (r"(?:im|des) (?P<which>vorjahr)e?s?", _year),
         (rf"l'an(?:nee)? {_DERNIER}|(?P<which2>cette) annee", _second(_year)),
         (rf"(?:el )?ano {_PASSE}|(?P<which2>este|el pasado) ano", _second(_year)),
         (rf"l'anno {_SCORSO}|(?P<which2>quest)'anno|(?P<which3>lo scorso) anno", _second(_year)),

@@ -26,8 +26,13 @@ _NTH = {
 """How weeks of a month are counted; 0 is the last one."""
 WEEK_OF_MONTH_KEYS = _NTH.keys()
 _WEEK = "week woche semaine semana settimana"
+_WEEKS = "weeks wochen semaines semanas settimane kws"
 CALENDAR_WEEK_KEYS = frozenset(
-    [*_WEEK.split(), "kw", "kalenderwoche", *(f"kw{week}" for week in range(1, 54)), *(f"w{week:02}" for week in range(1, 54))]
+    [
+        *f"{_WEEK} {_WEEKS} kw kalenderwoche".split(),
+        *(f"kw{week}" for week in range(1, 54)),
+        *(f"w{week:02}" for week in range(1, 54)),
+    ]
 )
 _NOT_AFTER = "a per each every this last next pro jede diese nachste par chaque cette cada esta ogni questa pregnancy training"
 _NOT_BEFORE = (
@@ -45,18 +50,26 @@ def weeks_of_months() -> Iterator[Rule]:
     unit = rf"(?P<unit>{weekend}|{_WEEK.replace(' ', '|')}|{ONE_DAY})s?"
     of = r"(?:of\s|in\s|im\s|des\s|vom\s|von\s|en\s|d(?:e|i|u|el)\s(?:(?:mois|mes|mese)\s)?(?:d(?:e|i)\s|d')?|d'|a\s)"
     yield rf"{nth}[.ªº]?\s(?:full\s)?{unit}\s{of}{name}(?:e?s)?(?!\w)", _in_month, True
-    yield rf"{nth}\.?\s{name}-?(?P<unit>wochenende|woche)[ns]?(?!\w)", _in_month, True
+    yield rf"{nth}\.?\s{name}-?(?P<unit>wochenende|woche|{ONE_DAY})[ns]?(?!\w)", _in_month, True
 
 
 def calendar_weeks() -> Iterator[Rule]:
     """Return how weeks of the calendar are numbered. What else has weeks, as a plan does, is named after the number."""
     before = r"(?<![\w.-])" + "".join(rf"(?<!\b{word}\s)" for word in _NOT_AFTER.split())
-    number, to = r"(?P<number>\d{1,2})", r"(?:\s?[-\u2010-\u2015]\s?|\s(?:to|bis|au?|al)\s)(?:kw\s?)?"
-    end = rf"(?:{to}(?P<number2>\d{{1,2}}))?(?![\w%€$]|[.,:]\d|\s(?:€|\$|%)|\s{_NOT_BEFORE})"
+    number = r"(?P<number>\d{1,2})"
+    to = (
+        r"(?:\s?[-\u2010-\u2015]\s?|\s(?:to|bis|au?|al|(?P<and>and|und|et|y|e))\s)(?:kw\s?|week\s|woche\s)?(?P<number2>\d{1,2})"
+    )
+    after = rf"(?![\w%€$]|[.,:]\d|\s(?:€|\$|%)|\s{_NOT_BEFORE})"
+    end = rf"(?:{to})?{after}"
     other = rf"(?!\s(?:of|into|de|del|della|di|des|der|vom|von)\s(?!{MARKED})|\sd')"
+    lead, of = r"(?<!\w)(?:(?:on|am|le|el|il)\s)?", r"(?:(?:of|in|der|in\sder|von|vom|de\sla|della)\s)?(?:the\s)?"
+    week = rf"(?:kw\s?|(?:kalenderwoche|calendar\sweek|{_WEEK.replace(' ', '|')})\s)"
+    yield rf"{lead}(?P<weekday>{ONE_DAY}),?\s{of}{week}{number}{after}{other}", _day_of_calendar_week, True
     no = r"(?:(?:no\.?|nr\.?|n°|number|nummer|numero)\s?)?"
     yield rf"(?<![\w.-])(?:kw|kalenderwoche|calendar\sweek|semaine\scivile)\s?{no}{number}{end}", _calendar_week, True
     yield rf"{before}(?:{_WEEK.replace(' ', '|')})\s{no}{number}{end}{other}", _calendar_week, True
+    yield rf"(?<!\d\s){before}(?:{_WEEKS.replace(' ', '|')})\s{number}{to}{after}{other}", _calendar_week, True
     yield rf"(?<![\w.,]){number}\.\s?(?:kw|kalenderwoche)(?!\w)", _calendar_week, True
     yield rf"(?<![\w.-])(?P<year>{MARKED})-w{number}(?!\w)", _calendar_week, True
 
@@ -81,9 +94,20 @@ def _nth_day(first: date, last: date, weekday: int, nth: int, *, days: int) -> D
     return (start, start + timedelta(days=days - 1)) if start <= last else None
 
 
+def _day_of_calendar_week(match: re.Match[str], year: int) -> Days | None:
+    try:
+        return (date.fromisocalendar(year, int(match["number"]), DAYS[match["weekday"].lower()] + 1),) * 2
+    except ValueError:
+        return None
+
+
 def _calendar_week(match: re.Match[str], year: int) -> Days | None:
     """A week from Monday to Sunday as ISO 8601 numbers it, or several."""
-    first, last = int(match["number"]), int(match.groupdict().get("number2") or match["number"])
+    said = match.groupdict()
+    first = int(match["number"])
+    last = int(said.get("number2") or first)
+    if said.get("and") and last != first + 1:
+        last = first
     try:
         days = date.fromisocalendar(year, first, 1), date.fromisocalendar(year, last, _SUNDAY)
     except ValueError:

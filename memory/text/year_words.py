@@ -121,6 +121,7 @@ def _patterns() -> Sequence[tuple[re.Pattern[str], int]]:
         (r"(?:the )?(?:last|past|previous) year|(?:letzt|vorig|vergangen)e[smn] jahre?s?", 1),
         (r"(?:l')?an(?:nee)? (?:derniere?|passee?)|(?:el )?(?:ano pasado|pasado ano)", 1),
         (r"(?:l')?anno (?:scorso|passato)|(?:lo )?scorso anno", 1),
+        (r"(?:(?:im|des) )?vorjahre?s?", 1),
         (rf"{count} (?:years? ago|ann[io] fa)", 0),
         (rf"vor {count} jahr(?:en)?", 0),
         (rf"il y a {count} an(?:s|nees?)?", 0),

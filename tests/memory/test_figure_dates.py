@@ -184,7 +184,16 @@ def test_each_range_is_read_back_as_itself(first: date, days: int, today: date) 
 
 @pytest.mark.parametrize(
     "question",
-    ["version 1.-2.3", "rooms 3-7", "2-3 weeks", "a score of 7-3.", "31.-32.11.", "3.–7.13.", "between 3 and 7 people"],
+    [
+        "version 1.-2.3",
+        "version 3.11.26",
+        "rooms 3-7",
+        "2-3 weeks",
+        "a score of 7-3.",
+        "31.-32.11.",
+        "3.–7.13.",
+        "between 3 and 7 people",
+    ],
 )
 def test_other_ranges_name_no_days(question: str) -> None:
     assert spans(question, today=TODAY) == []

@@ -211,6 +211,12 @@ def test_common_words_that_are_parts_too_are_none(question: str) -> None:
         ("this year in winter", "2025-12-01", "2026-02-28"),
         ("May last year", "2025-05-01", "2025-05-31"),
         ("en mars de l'année dernière", "2025-03-01", "2025-03-31"),
+        ("im Oktober des Vorjahres", "2025-10-01", "2025-10-31"),
+        ("autumn 2025", "2025-09-01", "2025-11-30"),
+        ("Herbst 2025", "2025-09-01", "2025-11-30"),
+        ("été 2025", "2025-06-01", "2025-08-31"),
+        ("otoño de 2025", "2025-09-01", "2025-11-30"),
+        ("the fall of 2025", "2025-09-01", "2025-11-30"),
     ],
 )
 def test_a_season_or_month_and_a_year_in_words_are_one_time(question: str, first: str, last: str) -> None:
@@ -223,6 +229,7 @@ def test_a_season_or_month_and_a_year_in_words_are_one_time(question: str, first
         "où as-tu été l'année dernière ?",
         "il y en avait sept l'année dernière",
         "did prices fall last year?",
+        "how did prices fall in 2025?",
         "did we march last year?",
         "how long may last year's stock keep?",
         "non ci siamo visti mai l'anno scorso",

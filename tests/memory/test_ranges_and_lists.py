@@ -128,6 +128,14 @@ def test_lists_have_two_days_and_more(question: str, days: list[str]) -> None:
         ("del 3 al 7/11", "2026-11-03", "2026-11-07"),
         ("30/10/25 - 2/11/25", "2025-10-30", "2025-11-02"),
         ("11/2025", "2025-11-01", "2025-11-30"),
+        ("du 3 au 7.11.", "2026-11-03", "2026-11-07"),
+        ("desde el 3 hasta el 5 de noviembre", "2026-11-03", "2026-11-05"),
+        ("dal 3 fino al 5 novembre", "2026-11-03", "2026-11-05"),
+        ("2026-11-03..2026-11-07", "2026-11-03", "2026-11-07"),
+        ("2026-11-03/2026-11-07", "2026-11-03", "2026-11-07"),
+        ("in der Nacht vom 2. auf den 3. November", "2026-11-02", "2026-11-03"),
+        ("3.11.26 bis 7.11.26", "2026-11-03", "2026-11-07"),
+        ("September", "2026-09-01", "2026-09-30"),
     ],
 )
 def test_ranges_have_years_in_words_too(question: str, first: str, last: str) -> None:
@@ -148,6 +156,9 @@ def test_ranges_have_years_in_words_too(question: str, first: str, last: str) ->
         "9:30–10:45",
         "did they march to may's house",
         "a path a/3/11-7/11/b",
+        "from 3 to 7.11",
+        "April",
+        "versions 3.11..3.13",
         "13/2025",
     ],
 )

@@ -30,6 +30,13 @@ PHRASES = (
     "what did I do last past this previous on am vor letzten diesen letzte Tuesday Friday Dienstag week month Woche Monat 5 two zwei "
     "days ago Tagen yesterday gestern the day before vorgestern heute today 17. November 2026-11-17 recently"
 )
+LAST_OF_SOMETHING = (
+    "the last days of Pompeii",
+    "die letzten Tage der Menschheit",
+    "gli ultimi giorni di Pompei",
+    "los últimos días de Pompeya",
+    "the last two days before the wedding",
+)
 WORDS = st.sampled_from(PHRASES.split())
 
 
@@ -153,6 +160,20 @@ def test_words_that_only_look_like_it_stay() -> None:
         ("lo scorso mese", "2026-10-01", "2026-10-31"),
         ("el 5 de marzo de 2026", "2026-03-05", "2026-03-05"),
         ("le 5 août", "2026-08-05", "2026-08-05"),
+        ("the last two weeks", "2026-11-08", "2026-11-22"),
+        ("What did I do the last few days?", "2026-11-17", "2026-11-22"),
+        ("in den letzten Tagen", "2026-11-17", "2026-11-22"),
+        ("letzte zwei Wochen", "2026-11-08", "2026-11-22"),
+        ("ces trois derniers jours", "2026-11-19", "2026-11-22"),
+        ("ces derniers jours", "2026-11-17", "2026-11-22"),
+        ("los últimos tres días", "2026-11-19", "2026-11-22"),
+        ("durante las últimas dos semanas", "2026-11-08", "2026-11-22"),
+        ("las dos últimas semanas", "2026-11-08", "2026-11-22"),
+        ("gli ultimi tre giorni", "2026-11-19", "2026-11-22"),
+        ("negli ultimi giorni", "2026-11-17", "2026-11-22"),
+        ("at the weekend", "2026-11-14", "2026-11-15"),
+        ("hier soir", "2026-11-21", "2026-11-21"),
+        ("Was war im Vorjahr?", "2025-01-01", "2025-12-31"),
     ],
 )
 def test_days_are_counted_in_five_languages(question: str, first: str, last: str) -> None:
@@ -160,6 +181,8 @@ def test_days_are_counted_in_five_languages(question: str, first: str, last: str
     assert (str(span.first), str(span.last)) == (first, last)
 
 
-@pytest.mark.parametrize("question", ["Was ist hier los?", "Wer hat das getan?", "the fall of Rome", "mes amis", "a été vendu"])
+@pytest.mark.parametrize(
+    "question", ["Was ist hier los?", "Wer hat das getan?", "the fall of Rome", "mes amis", "a été vendu", *LAST_OF_SOMETHING]
+)
 def test_words_that_only_look_like_a_time_are_none(question: str) -> None:
     assert spans(question, today=TODAY) == []
