@@ -107,7 +107,7 @@ async def _body(response: httpcore2.Response, unpacker: Unpacker) -> tuple[bytes
         return unpacker.body, f"the connection broke off after {len(unpacker.body):,} bytes ({_error_in_words(error)})"
     except zlib.error as error:
         raise FetchFailed("what it sent cannot be unpacked") from error
-    return unpacker.body, ""
+    return unpacker.body, "" if unpacker.whole else f"what is packed ended too soon, after {len(unpacker.body):,} bytes"
 
 
 class Unpacker:
@@ -132,6 +132,11 @@ class Unpacker:
     def body(self) -> bytes:
         """What has been unpacked so far."""
         return bytes(self._body)
+
+    @property
+    def whole(self) -> bool:
+        """Whether what was packed has come to its own end."""
+        return self._unzip is None or self._unzip.eof or not self._came
 
     def feed(self, block: bytes) -> bool:
         """Take a block; False where the limit is passed. Raises FetchFailed for a decompression bomb, and zlib's error."""

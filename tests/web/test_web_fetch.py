@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import random
 import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -134,6 +136,7 @@ async def test_a_private_address_is_refused_with_what_would_allow_it(web: Web) -
     [
         (page(b"\x89PNG", "image/png"), "of the type image/png, which is not read"),
         (page(b"MZ\x00\x00\x90\x00" * 50, "application/octet-stream"), "a binary file"),
+        (page(random.Random(1).randbytes(3000), "application/octet-stream"), "a binary file"),
         (page(b"%PDF-1.4 not really", "application/pdf"), "damaged"),
         (page("<script>render()</script>"), "it holds no text; it may need scripts"),
         (page("", status="204 No Content"), "it holds no text"),
@@ -141,7 +144,7 @@ async def test_a_private_address_is_refused_with_what_would_allow_it(web: Web) -
         (page("x", status="429 Slow", Retry_After="30"), "429 Too Many Requests, to be asked again in 30 seconds"),
         (page("x", Content_Encoding="br"), "packed as br, which was not asked for"),
     ],
-    ids=["picture", "binary", "no PDF", "scripts", "nothing", "forbidden", "too often", "brotli"],
+    ids=["picture", "binary", "noise", "no PDF", "scripts", "nothing", "forbidden", "too often", "brotli"],
 )
 async def test_what_cannot_be_read_is_told_with_the_reason(web: Web, answer: bytes, told: str) -> None:
     web.peer.answers["/"] = answer
@@ -156,6 +159,14 @@ async def test_a_redirect_that_is_refused_is_told_as_untrusted_text(web: Web) ->
     outcome = await web.fetch()
     assert outcome.is_error
     assert outcome.sources == ("web:pages.example",)
+
+
+async def test_a_packed_page_that_ends_too_soon_is_told_to(web: Web) -> None:
+    whole = gzip.compress("".join(f"paragraph {n}\n" for n in range(3000)).encode())
+    web.peer.answers["/"] = page(whole[:-20], "text/plain", Content_Encoding="gzip")
+    outcome = await web.fetch()
+    assert "paragraph 1\n" in outcome.text
+    assert "Note: what is packed ended too soon, after " in outcome.text
 
 
 async def test_fifty_megabytes_of_html_are_read_in_part(peer: WebPeer) -> None:

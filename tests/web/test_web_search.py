@@ -95,12 +95,17 @@ async def test_the_address_of_the_service_is_no_pass_for_web_fetch(peer: WebPeer
         ),
         (
             {"baseUrl": "http://searx.lan:8080"},
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9000000\r\n\r\n" + b"[" + b" " * 8_999_999,
+            "SearXNG: only the first ",
+        ),
+        (
+            {"baseUrl": "http://searx.lan:8080"},
             b"HTTP/1.1 302 x\r\nLocation: http://192.168.0.1/\r\n\r\n",
             "which is not followed",
         ),
         ({"baseUrl": "http://gone.lan:8080"}, searxng(), "there is no host gone.lan"),
     ],
-    ids=["brave", "tavily", "format", "limiter", "html", "redirect", "gone"],
+    ids=["brave", "tavily", "format", "limiter", "html", "long", "redirect", "gone"],
 )
 async def test_a_search_that_fails_says_why_and_never_the_key(
     peer: WebPeer, search: dict[str, str], handler: Any, told: str

@@ -33,6 +33,8 @@ _CODECS: Final = frozenset(_CODEC_NAMES.split()) | {f"iso8859-{number}" for numb
 _LIBRARIES: Final = {"html": ("justhtml",), "pdf": ("pypdf",)}
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META: Final = re.compile(rb"<(?:meta|\?xml)[^>]{0,400}?(?:charset|encoding)\s*=\s*[\"']?\s*([\w:.-]{2,40})", re.IGNORECASE)
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+"""Characters that no text has; the escape character is in recorded terminal output."""
 _HTML: Final = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -48,7 +50,7 @@ def read(wish: dict[str, Any], body: bytes) -> dict[str, Any]:
     text = decoded(body, wish["charset"], html=kind == "html")
     if kind == "html":
         return _html(text, wish)
-    if text.count("\0") * 100 > len(text):
+    if text.count("\0") * 100 > len(text) or len(_CONTROLS.findall(text)) * 20 > len(text):
         return {"error": "a binary file"}
     return _result("", text, [])
 

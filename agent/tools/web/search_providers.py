@@ -125,6 +125,8 @@ _QUOTA_HINT: Final = "the plan's limit is reached; try later or change the plan"
 def _content(service: str, answer: Fetched, hints: Mapping[int, str]) -> Any:
     if answer.status != _OK:
         raise FetchFailed(f"{service}: {refused_by_server(answer)}", hint=hints.get(answer.status, ""))
+    if answer.cut:
+        raise FetchFailed(f"{service}: {answer.cut}")
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError) as error:
