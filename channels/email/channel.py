@@ -52,6 +52,7 @@ class EmailChannel:
         self._converter = Converter(self._settings, account)
         self._sender: Sender | None = None
         self._receiver: Receiver | None = None
+        self._problem = ""
         self.silence = max(IDLE_SECONDS, self._settings.poll_seconds) + self._settings.timeout_seconds + LONGEST
 
     @property
@@ -79,9 +80,17 @@ class EmailChannel:
                 try:
                     await receiver.listen(sink, backoff)
                 except MailProblem as error:
-                    await backoff.wait("the mail server does not answer", str(error))
+                    self._problem = str(error)
+                    await backoff.wait("the mail server does not answer", self._problem)
         finally:
             await receiver.close()
+
+    @property
+    def trouble(self) -> str:
+        """See ``Troubled``: why no mail is read."""
+        if not self._problem or self._receiver is None or self._receiver.connected:
+            return ""
+        return f"The mail server does not answer, and is tried again: {self._problem}"
 
     def chunks(self, markdown: str) -> list[str]:
         """Split a reply into pieces that each fit one mail."""

@@ -107,6 +107,11 @@ class Receiver:
         self._left: Counter[str] = Counter()
         self._bounced = self._doubted = self._twin = ""
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection on which mail is read."""
+        return self._connection is not None
+
     def remarks(self) -> list[str]:
         """Return what the owner should know."""
         concerns = [one for one in (self._bounced, self._doubted, self._twin) if one]

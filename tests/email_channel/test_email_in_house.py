@@ -72,6 +72,20 @@ async def test_each_thread_is_a_session_and_a_message_outside_of_threads_is_the_
     assert len(re.findall(r"agent:main:email:thread:[0-9a-f]{16}\"", folder.read_text())) >= 2
 
 
+async def test_a_server_that_is_away_is_told_of_until_it_is_back(tmp_path: Path, dovecot: Dovecot) -> None:
+    async with EmailStage(dovecot).open() as stage:
+        channel, rules = channel_of(stage)
+        town = Town(tmp_path, {})
+        async with town.house(channel, policy=rules):
+            await until(lambda: channel.repeats_safely)
+            assert channel.trouble == ""
+            await stage.go_away()
+            await until(lambda: channel.trouble)
+            assert channel.trouble.startswith("The mail server does not answer, and is tried again: ")
+            await stage.come_back()
+            await until(lambda: not channel.trouble)
+
+
 async def test_what_is_said_of_a_restart_is_part_of_the_answer(tmp_path: Path, dovecot: Dovecot) -> None:
     async with EmailStage(dovecot).open() as stage:
         town = Town(tmp_path / "life", {})
