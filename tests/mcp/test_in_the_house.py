@@ -64,6 +64,7 @@ async def town(tmp_path: Path) -> Served:
     return town
 
 
+@pytest.mark.sec(62)
 async def test_a_call_is_asked_about_and_done_once_after_the_yes(town: Served) -> None:
     wire = town.wire()
     async with town.house(wire, policy=OWNER_AND_GUEST) as house:
@@ -92,6 +93,7 @@ async def test_a_hello_starts_no_server_and_others_are_not_told_of_its_tools(tow
         assert town.told[1] == []
 
 
+@pytest.mark.sec(62)
 async def test_a_rule_allows_and_a_changed_description_asks_the_owner(tmp_path: Path) -> None:
     town = Served(tmp_path)
     rule = {"decision": "allow", "tool": "mcp_x_*", "untrusted": True}
@@ -118,6 +120,7 @@ async def test_a_rule_allows_and_a_changed_description_asks_the_owner(tmp_path: 
         await wire.until(lambda: any("three" in text and text.startswith("tool") for text in wire.said()))
 
 
+@pytest.mark.sec(62)
 async def test_a_call_of_a_tool_that_changed_is_refused_at_once_and_nobody_is_asked(town: Served) -> None:
     wire = town.wire()
     async with town.house(wire, policy=OWNER_AND_GUEST) as house:

@@ -36,6 +36,7 @@ async def test_tools_come_from_the_pin_and_no_server_is_started_for_them(tmp_pat
     assert [spec.name for spec, _ in before] == ["mcp_x_ask", "mcp_x_say"]
 
 
+@pytest.mark.sec(62)
 async def test_a_changed_tool_cannot_be_used_until_the_owner_approves_it(tmp_path: Path) -> None:
     file = tmp_path / "tools.json"
     _offer(file, say="says it", ask="asks it")
@@ -92,6 +93,7 @@ async def test_another_program_under_the_name_is_pinned_anew(tmp_path: Path) -> 
         assert house.tools() == {}
 
 
+@pytest.mark.sec(62)
 async def test_allow_and_deny_choose_among_the_tools(tmp_path: Path) -> None:
     file = tmp_path / "tools.json"
     _offer(file, read_a="a", read_b="b", write_a="c")

@@ -66,7 +66,7 @@ ROWS: Final = {
     57: "Every program is started by few known places of the code",
     58: "Without somebody who can approve, the answer is no",
     59: "An agent cannot change its own settings, rules, state or confinement",
-    60: "Nothing in a workspace is loaded as code of the gateway",
+    60: "Nothing in a workspace is loaded as code of the gateway; its skills are texts, and count once the owner has approved them",
     61: "Conversations are searched and read by their owner alone, and no sub-agent reads its parent's",
     62: "Rules hold for everything that a tool server offers",
     63: "Stored and received data is never turned into objects or code",
@@ -82,7 +82,5 @@ ROWS: Final = {
 
 NOT_APPLICABLE: Final = {
     7: "credentials are made on the machine alone",
-    60: "there are no plug-ins, hooks or skills in workspaces",
-    62: "there are no tool servers",
 }
 """What cannot happen because the feature does not exist, with the reason. It becomes open when the feature comes."""

@@ -99,6 +99,7 @@ def test_sec_53_each_program_is_given_an_environment_made_for_it() -> None:
     assert bare == []
 
 
+@pytest.mark.sec(60)
 def test_sec_63_no_data_becomes_an_object_or_code() -> None:
     found = []
     for name, tree in modules():

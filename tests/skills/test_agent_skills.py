@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
+import pytest
+
 from agent.messages import ToolCall
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
@@ -17,6 +19,7 @@ from memory.audience import OWNER, Audience
 from tests.skills.conftest import Shelf, write_skill
 
 
+@pytest.mark.sec(60)
 async def test_files_of_skills_are_read_and_those_of_unapproved_ones_taint(shelf: Shelf):
     ours = AgentSkills(shelf.catalog, shelf)
     files = FileToolContext(sandbox=WorkspaceSandbox(shelf.workspace), untrusted=UntrustedFiles(skills=ours))
@@ -47,6 +50,7 @@ async def test_files_of_skills_are_read_and_those_of_unapproved_ones_taint(shelf
     assert files.untrusted.below(PurePosixPath()) == ()
 
 
+@pytest.mark.sec(60)
 def test_variables_are_for_commands_of_the_skill_and_unapproved_ones_are_asked_about(shelf: Shelf):
     ours = AgentSkills(shelf.catalog, shelf)
     folder = write_skill(shelf.extra / "far")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.sec(60)
 def test_a_new_skill_counts_once_it_is_approved_and_no_more_when_a_file_changes(shelf: Shelf):
     folder = write_skill(shelf.workspace / "skills" / "bread")
     (folder / "scripts").mkdir()
@@ -207,6 +208,7 @@ def test_a_folder_that_cannot_be_a_skill_says_why_and_harms_no_other(shelf: Shel
     assert said in found["x"].reason
 
 
+@pytest.mark.sec(60)
 def test_a_place_that_is_a_link_of_the_workspace_is_not_followed(shelf: Shelf):
     write_skill(shelf.extra / "x")
     (shelf.workspace / "skills").symlink_to(shelf.extra)
@@ -233,6 +235,7 @@ def test_a_skill_that_goes_while_it_is_looked_at_does_no_harm(shelf: Shelf):
     assert seen <= {"unapproved", "broken"}
 
 
+@pytest.mark.sec(60)
 def test_a_record_of_approvals_that_is_broken_approves_nothing(shelf: Shelf):
     write_skill(shelf.extra / "x")
     shelf.approve("x")
