@@ -17,6 +17,10 @@ Inode = tuple[int, int]
 
 KEYS: Final = (".ssh", ".gnupg")
 """Folders of the home folder that no tool opens and no workspace may be in."""
+_SYSTEM: Final = tuple(map(Path, ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")))
+"""Folders of the operating system, whose files are no notes."""
+_OWN: Final = tuple(map(Path, ("/dev/shm", "/usr/local")))  # noqa: S108 - nothing is put there
+"""What may be of a person's own in them."""
 _STATES: Final = ".homebody*"
 _DEPTH: Final = 2
 _HOLD: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
@@ -29,6 +33,9 @@ def location_error(workspace: Path, state: Path, source: Path) -> str | None:
     real = Path(os.path.realpath(workspace))
     if real == Path(real.anchor):
         return "is the whole disk"
+    system = next((one for one in _SYSTEM if real.is_relative_to(one) and not any(map(real.is_relative_to, _OWN))), None)
+    if system is not None:
+        return f"is in {system}, which belongs to the operating system"
     if _holds(workspace, here, home):
         return f"is or contains your home folder {home}"
     for folder, name in ((state, "the state folder"), (source.parent / source.name, "the settings file")):

@@ -40,6 +40,7 @@ def refusal(house: Paths, workspace: str) -> str:
     [
         "~", "/", "~/", "~/notes/..", "~/.homebody", "~/.homebody/state", "~/.homebody/state/new", "~/.homebody/agents/main",
         "..", ".", "~/.ssh", "~/.ssh/agent", "~/.gnupg", "~/.homebody-work", "~/.homebody-work/x", "notes/../.homebody",
+        "/etc", "/etc/homebody", "/usr/share/notes", "/usr/../etc/x", "/dev", "/bin",
     ],
 )  # fmt: skip
 @pytest.mark.sec(59)
@@ -54,7 +55,10 @@ def test_a_link_leads_around_nothing(house: Paths, target: str, tmp_path: Path) 
     assert refusal(house, str(tmp_path / "link" / "below")) or target in {"", "../.."}
 
 
-@pytest.mark.parametrize("workspace", ["~/homebody", "~/notes", "~/notes/agent", "~/.config/agent", "agent"])
+@pytest.mark.parametrize(
+    "workspace",
+    ["~/homebody", "~/notes", "~/notes/agent", "~/.config/agent", "agent", "/srv/notes", "/usr/local/notes"],
+)
 def test_a_folder_of_its_own_is_taken(house: Paths, workspace: str) -> None:
     assert refusal(house, workspace) == ""
 
