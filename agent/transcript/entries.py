@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import zlib
 from datetime import datetime
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
 
 from agent.messages import AssistantMessage, Message, Taint, ToolMessage, Usage, UserMessage
+from agent.record_reader import RecordReader
 
 VERSION = 1
 
@@ -230,6 +231,10 @@ def taint_of(body: Body) -> tuple[str, ...]:
     return ()
 
 
+_ENTRIES: Final = RecordReader[Entry](Entry, strict=False)
+_BODIES: Final = RecordReader[Body](Body, strict=False)
+
+
 class InvalidEntry(ValueError):
     """A line is not a valid entry. ``foreign`` says that it is complete but was changed or written by another program."""
 
@@ -266,15 +271,14 @@ def decode(line: bytes) -> Entry:
     if zlib.crc32(payload) != int(tail[:-1]):
         raise InvalidEntry("the checksum does not fit", foreign=True)
     try:
-        return msgspec.convert(json.loads(payload + b"}"), Entry, strict=False)
+        return _ENTRIES.from_values(json.loads(payload + b"}"))
     except ValueError as error:
         raise InvalidEntry(f"cannot be read: {type(error).__name__}", foreign=True) from error
 
 
 def with_body_values(values: Any) -> Body:
     """Return a body of its JSON values, as ``encode`` writes them. Raises ValueError."""
-    body: Body = msgspec.convert(values, Body, strict=False)
-    return body
+    return _BODIES.from_values(values)
 
 
 def _clean(value: Any) -> Any:

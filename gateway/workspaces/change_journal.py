@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from agent.record_reader import RecordReader
 from gateway.base.atomic_file import write_atomically
 from gateway.workspaces.authored_commits import Reported
 from memory.protocol import Author
@@ -29,6 +30,9 @@ class _Line(Struct, omit_defaults=True):
     name: str = ""
     session: str = ""
     turn: str = ""
+
+
+_LINES: Final = RecordReader[_Line](_Line)
 
 
 class ChangeJournal:
@@ -56,7 +60,7 @@ class ChangeJournal:
             return changes, commands
         for line in lines:
             try:
-                one = msgspec.json.decode(line, type=_Line)
+                one = _LINES.from_json(line)
             except msgspec.DecodeError:
                 continue
             author = Author("agent" if one.kind == "agent" else "owner", one.name, one.session, one.turn)

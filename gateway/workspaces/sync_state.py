@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
+from agent.record_reader import RecordReader
 from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import StorageFailed
 
@@ -34,7 +35,7 @@ class SyncState(Struct):
     def read(cls, folder: Path) -> SyncState:
         """Read it; one that cannot be read is as none."""
         try:
-            return msgspec.json.decode((folder / FILE).read_bytes(), type=cls)
+            return _STATES.from_json((folder / FILE).read_bytes())
         except (OSError, msgspec.DecodeError):
             return cls()
 
@@ -48,3 +49,6 @@ class SyncState(Struct):
                 "write the state of the workspace",
                 folder / FILE,
             ) from error
+
+
+_STATES: Final = RecordReader[SyncState](SyncState)
