@@ -72,7 +72,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     tests, took = 0, Counter[str]()
     for report in (one for kind in terminalreporter.stats.values() for one in kind if isinstance(one, pytest.TestReport)):
         tests += report.when == "call"
-        took[report.location[0]] += report.cpu_seconds
+        took[report.location[0]] += getattr(report, "cpu_seconds", 0.0)  # that of a worker that died has none
     if tests >= MANY:
         terminalreporter.write_sep("-", f"CPU time of {len(took)} files: {sum(took.values()):.0f} s; most of it")
         for file, seconds in took.most_common(20):

@@ -125,17 +125,34 @@ export function useCall(name, args = {}, { live } = {}) {
   return { ...state, reload };
 }
 
-// Keeps what was typed under a key, also when the cookie has expired or the page is closed meanwhile.
+// What was typed and not stored: it outlives a lost connection, an expired cookie and a reload of the page. Each tab has its own, and a
+// new one takes what was typed last.
+export const typed = {
+  get(key) {
+    try {
+      const found = sessionStorage.getItem(key) ?? localStorage.getItem(key);
+      if (found) sessionStorage.setItem(key, found);
+      return found;
+    } catch { return null; }
+  },
+  put(key, value) {
+    try {
+      const stores = value || localStorage.getItem(key) === sessionStorage.getItem(key) ? [sessionStorage, localStorage] : [sessionStorage];
+      for (const store of stores) value ? store.setItem(key, value) : store.removeItem(key);
+    } catch {
+      // It is in the page still.
+    }
+  },
+};
+
 export function useKept(key, initial = "") {
   const place = `homebody.kept.${key}`;
-  const read = () => { try { return localStorage.getItem(place) ?? initial; } catch { return initial; } };
+  const read = () => typed.get(place) ?? initial;
   const [value, change] = useState(read);
   useEffect(() => change(read()), [place]);
   const keep = (next) => {
     change(next);
-    try { if (next === initial) localStorage.removeItem(place); else localStorage.setItem(place, next); } catch {
-      // It is in the page nevertheless.
-    }
+    typed.put(place, next === initial ? "" : next);
   };
   return [value, keep];
 }

@@ -119,6 +119,25 @@ async def test_what_was_typed_is_kept_when_the_cookie_expires_meanwhile(village:
         assert await box.input_value() == ""
 
 
+async def test_two_tabs_of_one_browser_keep_the_message_that_each_has_begun(village: PageVillage, visit: Visit) -> None:
+    village.model.then("Good.")
+    async with village.page() as served:
+        tab = await visit(served)
+        await tab.go("chat", title="Chat")
+        box = tab.page.get_by_label("Message", exact=True)
+        await box.fill("begun in the first")
+        second = await tab.context.new_page()
+        await second.goto(f"{served.base}/#/chat")
+        beside = second.get_by_label("Message", exact=True)
+        await expect(beside).to_have_value("begun in the first")
+        await beside.fill("said in the second")
+        await beside.press("Enter")
+        await second.locator(".bubble.theirs", has_text="Good.").wait_for()
+        await second.close()
+        await tab.page.reload()
+        await expect(box).to_have_value("begun in the first")
+
+
 async def test_a_command_is_asked_about_and_approved_by_a_button(village: PageVillage, visit: Visit) -> None:
     village.model.then([ToolCall(id="c1", name="exec", arguments={"command": "touch made-by-yes"})], "Done, it is made.")
     async with village.page() as served:

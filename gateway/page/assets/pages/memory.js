@@ -2,7 +2,7 @@
 import { call } from "../api.js";
 import { onLive } from "../live.js";
 import { bytes, number, t } from "../texts.js";
-import { Badge, Button, Dialog, Diff, Empty, ErrorNotice, Field, html, Loading, Notice, Page, Select, Table, Tabs, useCall, useCallback, useEffect, useRef, useState, When } from "../ui.js";
+import { Badge, Button, Dialog, Diff, Empty, ErrorNotice, Field, html, Loading, Notice, Page, Select, Table, Tabs, typed, useCall, useCallback, useEffect, useRef, useState, When } from "../ui.js";
 
 const at = (place, query = {}) => `#/memory${place}?${new URLSearchParams(Object.entries(query).filter(([, value]) => value))}`;
 const today = () => new Date(Date.now() - new Date().getTimezoneOffset() * 60000).toISOString().slice(0, 10);
@@ -55,27 +55,11 @@ function NewNote({ agent, close }) {
     <form onSubmit=${go}><${Field} label=${t("memory.path")} hint=${t("memory.pathHelp")} value=${path} onInput=${change} required /></form><//>`;
 }
 
-// What was typed and not saved, by file: it outlives a lost connection, an expired cookie and a reload of the page. Each tab has its own,
-// and a new one takes what was typed last.
+// What was typed and not saved, by file.
 const drafts = {
   key: (agent, path) => `homebody.kept.note.${agent}:${path}`,
-  get(agent, path) {
-    const key = this.key(agent, path);
-    try {
-      const found = sessionStorage.getItem(key) ?? localStorage.getItem(key);
-      if (found) sessionStorage.setItem(key, found);
-      return JSON.parse(found);
-    } catch { return null; }
-  },
-  put(agent, path, value) {
-    const key = this.key(agent, path);
-    try {
-      const stores = value || localStorage.getItem(key) === sessionStorage.getItem(key) ? [sessionStorage, localStorage] : [sessionStorage];
-      for (const store of stores) value ? store.setItem(key, JSON.stringify(value)) : store.removeItem(key);
-    } catch {
-      // It is in the page still.
-    }
-  },
+  get: (agent, path) => JSON.parse(typed.get(drafts.key(agent, path))),
+  put: (agent, path, value) => typed.put(drafts.key(agent, path), value && JSON.stringify(value)),
 };
 
 function File({ agent, path, role, fresh }) {
