@@ -29,6 +29,11 @@ log = logging.getLogger(__name__)
 LONGEST: Final = 6 * 3600.0
 """Seconds that one backup may take, with the owner's command that takes it away."""
 
+_KEY_MADE: Final = (
+    "🔑 The first backup was made, and with it a key that opens this and all later ones. Keep a copy of it where this machine is not: "
+    "`homebody backup key` shows it. Without it nobody can open the backups on another machine, you included."
+)
+
 
 class ScheduledBackups:
     """Looks at every tick of the scheduler whether a backup is due. ``say`` tells the owner of failures."""
@@ -124,6 +129,8 @@ class ScheduledBackups:
             outcome = replace(outcome, failed=str(error) or "it took too long")
         else:
             outcome = replace(outcome, file=facts.get("file", outcome.file), failed=facts.get("failed", ""))
+            if facts.get("keyMade"):
+                self._say(_KEY_MADE)
         if outcome.failed:
             log.warning("the backup failed: %s", outcome.failed)
         else:
@@ -135,12 +142,12 @@ class ScheduledBackups:
         ):  # a full disk is told of elsewhere; the backup is only tried again earlier
             await asyncio.to_thread(write_last, self._deps.paths.state, replace(outcome, told=bool(outcome.failed)))
 
-    async def _run(self) -> dict[str, str]:
-        """Run the command; return the file that it made, or why it failed. Raises OSError, TimeoutError, ValueError."""
+    async def _run(self) -> dict[str, Any]:
+        """Run the command; return ``file`` that it made and ``keyMade``, or why it ``failed``. Raises OSError, TimeoutError, ValueError."""
         printed = await self._command.run("backup", "create", "--scheduled", "--json", longest=LONGEST)
         if printed.code == 0:
             facts: dict[str, Any] = json.loads(printed.out)
-            return {"file": str(facts["file"])}
+            return {"file": str(facts["file"]), "keyMade": facts.get("keyMade", False)}
         return {"failed": _reason(printed.errors)}
 
 

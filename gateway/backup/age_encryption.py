@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from gateway.base.atomic_file import sync, write_synced
+from gateway.base.atomic_file import sync, write_atomically, write_synced
 from gateway.base.errors import BackupLocked, BackupUnusable, HomebodyError, StorageFailed
 from gateway.base.paths import Paths
 
 LIST: Final = "Take another one: homebody backup list"
 KEY_NAME: Final = "backup-key.txt"
 """The file of the key that opens the backups of a home, in that home. It is in no backup."""
+_SHOWN: Final = "backup-key-shown"
 PASSPHRASE_VARIABLE: Final = "HOMEBODY_BACKUP_PASSPHRASE"  # noqa: S105  (its name)
 _AGE: Final = b"age-encryption.org/"
 _GZIP: Final = b"\x1f\x8b"
@@ -62,20 +63,56 @@ def own_recipient(paths: Paths) -> tuple[str, bool]:
     if path.exists():
         return str(_identities(path, [path.read_text("utf-8", "replace")])[0].to_public()), False
     identity = pyrage.x25519.Identity.generate()
-    text = f"# The key that opens the backups of {paths.home}. Keep a copy where this machine is not.\n"
+    if not _written(path, identity):
+        return own_recipient(paths)
+    return str(identity.to_public()), True
+
+
+def _written(path: Path, identity: Any) -> bool:
+    """Write the file of a key; False where another process made one meanwhile. Raises StorageFailed."""
+    text = f"# The key that opens the backups of {path.parent}. Keep a copy where this machine is not.\n"
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        paths.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_synced(fresh, f"{text}# public key: {identity.to_public()}\n{identity}\n".encode())
-        os.link(fresh, path)  # never over a key that another process made meanwhile
-        fresh.unlink()
+        os.link(fresh, path)
         sync(path.parent)
     except FileExistsError:
-        fresh.unlink()
-        return own_recipient(paths)
+        return False
     except OSError as error:
         raise StorageFailed.from_os(error, "write the key of the backups", path) from error
-    return str(identity.to_public()), True
+    finally:
+        fresh.unlink(missing_ok=True)
+    return True
+
+
+def keep_key(home: Path, files: Sequence[Path]) -> bool:
+    """Make the key that a backup was opened with the key of a home that has none; return whether that was done. Blocking.
+
+    Where the files hold several keys, or one of SSH, nothing is done. Raises StorageFailed.
+    """
+    import pyrage
+
+    found = [
+        identity for file in files if file.exists() for identity in _identities(file, [file.read_text("utf-8", "replace")])
+    ]
+    return len(found) == 1 and isinstance(found[0], pyrage.x25519.Identity) and _written(home / KEY_NAME, found[0])
+
+
+def note_shown(paths: Paths) -> None:
+    """Remember that its owner was shown the key of this home. Blocking."""
+    with suppress(OSError):
+        write_atomically(paths.state / _SHOWN, f"{own_recipient(paths)[0]}\n")
+
+
+def was_shown(paths: Paths) -> bool:
+    """Return whether its owner was shown the key of this home, or it has none. Blocking; raises BackupUnusable."""
+    if not key_file(paths).exists():
+        return True
+    try:
+        return (paths.state / _SHOWN).read_text("utf-8").strip() == own_recipient(paths)[0]
+    except OSError:
+        return False
 
 
 def secret_of(path: Path) -> str:

@@ -17,7 +17,7 @@ from typing import Final
 from agent import fault_injection
 from gateway.backup import backup_folder as folders
 from gateway.backup import outside_files
-from gateway.backup.age_encryption import KEY_NAME, Keys
+from gateway.backup.age_encryption import KEY_NAME, Keys, keep_key
 from gateway.backup.extraction import Checked, Progress, unpack
 from gateway.backup.manifest import WORKSPACE, Manifest
 from gateway.base.atomic_file import sync, write_atomically
@@ -50,7 +50,8 @@ class Target:
 class Restored:
     """What a restore did, or would do. ``places`` are the folders by what went there; ``moved`` where their former content is now.
 
-    ``outside`` are files elsewhere that the settings named and that are missing, with the copies that they name now.
+    ``outside`` are files elsewhere that the settings named and that are missing, with the copies that they name now. ``key_kept``: the
+    home had no key, and later backups are made for the one that opened this.
     """
 
     checked: Checked
@@ -59,6 +60,7 @@ class Restored:
     moved: dict[str, Path] = field(default_factory=dict)
     lacking: list[str] = field(default_factory=list)
     outside: dict[str, Path] = field(default_factory=dict)
+    key_kept: bool = False
 
 
 def restore(
@@ -87,7 +89,9 @@ def restore(
             stack.enter_context(whole_home(target.paths))
         stage = stack.enter_context(_stage(home))
         checked = unpack(path, keys, stage / "home", lambda agent: stage / WORKSPACE / agent, progress)
-        return _place(checked, stage, target, stack, env=env, now=now, dry_run=dry_run)
+        result = _place(checked, stage, target, stack, env=env, now=now, dry_run=dry_run)
+        result.key_kept = not dry_run and checked.head.secrets and keep_key(home, keys.files)
+        return result
 
 
 def _place(

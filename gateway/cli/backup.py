@@ -70,7 +70,8 @@ def create(
         )
     pruned = take_away(invocation, made.path) if scheduled else []
     facts = _facts(made) | {"checked": checked, "keyMade": fresh, "deleted": [str(path) for path in pruned]}
-    tell(facts, "\n".join(_created(invocation, made, fresh=fresh, checked=checked)), as_json=as_json)
+    text = "\n".join(_created(invocation, made, fresh=fresh and not as_json, checked=checked))
+    tell(facts, text, as_json=as_json)
 
 
 @backup.command()
@@ -193,6 +194,7 @@ def restore(
         "linksLeftOut": list(result.checked.links_left_out),
         "lacking": result.lacking,
         "outside": {name: str(copy) for name, copy in result.outside.items()},
+        "keyKept": result.key_kept,
         "dryRun": dry_run,
     }
     tell(facts, restored_text(result, dry_run=dry_run), as_json=as_json)
@@ -225,7 +227,7 @@ def drill(
     with _progress("Trying out", quiet=as_json) as progress:
         path, fresh = to_try(invocation, file, make_one=make_one, progress=progress)
         report = drilled(invocation, path, scratch=scratch, keys=_keys(invocation, identities), progress=progress)
-    text = "\n".join((drill_text(report), *(_fresh_key(invocation) if fresh else ())))
+    text = "\n".join((drill_text(report), *(_fresh_key(invocation) if fresh and not as_json else ())))
     tell(report.as_json() | {"keyMade": fresh}, text, as_json=as_json)
     return 1 if report.differences else 0
 
@@ -238,9 +240,10 @@ def key(invocation: Invocation, *, as_json: bool) -> None:
 
     Keep a copy of it where this machine is not.
     """
-    from gateway.backup.age_encryption import key_file, own_recipient, secret_of
+    from gateway.backup.age_encryption import key_file, note_shown, own_recipient, secret_of
 
     recipient, _ = own_recipient(invocation.paths)
+    note_shown(invocation.paths)
     secret = secret_of(key_file(invocation.paths))
     facts = {"file": str(key_file(invocation.paths)), "recipient": recipient, "key": secret}
     tell(facts, "\n".join(_key_lines(str(facts["file"]), secret)), as_json=as_json)
@@ -330,10 +333,11 @@ def _created(invocation: Invocation, made: Made, *, fresh: bool, checked: bool) 
 
 
 def _fresh_key(invocation: Invocation) -> Iterator[str]:
-    from gateway.backup.age_encryption import key_file, secret_of
+    from gateway.backup.age_encryption import key_file, note_shown, secret_of
 
     yield ""
     yield from _key_lines(str(key_file(invocation.paths)), secret_of(key_file(invocation.paths)))
+    note_shown(invocation.paths)
 
 
 def _key_lines(file: str, secret: str) -> Iterator[str]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from gateway.backup.age_encryption import KEY_NAME
+
 if TYPE_CHECKING:
     from gateway.backup.drill import Report
     from gateway.backup.restoring import Restored
@@ -56,6 +58,8 @@ def _restored(result: Restored, *, dry_run: bool) -> Iterator[str]:
     yield "  Messages and mail that came since are not asked for again."
     for name, copy in result.outside.items():
         yield f"  {name} is not on this machine: the settings {'would ' if dry_run else ''}name its copy {copy}"
+    if result.key_kept:
+        yield f"  The key is kept in {result.places['home'] / KEY_NAME}: later backups are made for it, too."
     for lacking in result.lacking:
         yield f"  Missing on this machine: {lacking}"
     if not dry_run:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from gateway.backup.age_encryption import Keys, key_file
+from gateway.backup.age_encryption import Keys, key_file, was_shown
 from gateway.backup.backup_folder import Copy, copies_in, folder_of
 from gateway.backup.backup_schedule import LastBackup, read_last
 from gateway.backup.extraction import verify
@@ -43,6 +43,16 @@ def _examine(installation: Installation) -> Iterator[Finding]:
                 where=str(folder),
                 why=why,
                 mend=mend,
+            )
+        )
+    if copies and not was_shown(paths):
+        found.append(
+            Finding(
+                level="note",
+                what="nobody was shown the key of the backups yet",
+                where=str(key_file(paths)),
+                why="Without a copy of it, nobody can open them on another machine.",
+                mend="homebody backup key",
             )
         )
     shown = f"the newest of {len(copies)} backups is from {copies[0].made:%Y-%m-%d %H:%M} UTC, and {whole}" if copies else ""

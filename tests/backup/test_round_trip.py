@@ -63,6 +63,11 @@ def test_everything_comes_back_on_another_machine(lived: Lived, tmp_path: Path) 
     assert "blue pot" in found.stdout
     jobs = json.loads(homebody(other, "cron", "list", "--json").stdout)
     assert sorted(job["name"] for job in jobs) == ["Call the plumber", "Water the plants"]
+    assert json.loads(done.stdout)["keyKept"] is True
+    assert json.loads(homebody(other, "backup", "create", "--json").stdout)["keyMade"] is False
+    (there.home / "backup-key.txt").unlink()
+    opened = homebody(other, "backup", "verify", "--identity", str(other / "key.txt"))
+    assert opened.returncode == 0, "the key that is kept elsewhere opens the new one, too"
 
 
 def test_a_backup_is_encrypted_and_no_secret_can_be_read_in_it(lived: Lived) -> None:

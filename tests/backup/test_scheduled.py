@@ -39,7 +39,9 @@ class Runs:
 
 async def test_failures_are_told_once_and_tried_again_and_a_success_ends_that(tmp_path: Path) -> None:
     full = json.dumps({"error": "could not make the backup: No space left on device", "mend": "Free some space"})
-    runs = Runs([("", full, 6), ("", full, 6), (json.dumps({"file": "/b/x.age"}), "", 0), ("", "Traceback\nboom", 1)])
+    runs = Runs(
+        [("", full, 6), ("", full, 6), (json.dumps({"file": "/b/x.age", "keyMade": True}), "", 0), ("", "Traceback\nboom", 1)]
+    )
     clock, told = ManualClock(NOW), []
     paths = Paths(tmp_path / "home")
     paths.prepare()
@@ -67,6 +69,7 @@ async def test_failures_are_told_once_and_tried_again_and_a_success_ends_that(tm
     await ticks(timedelta(hours=1, minutes=1))
     assert last[0].file == "/b/x.age"
     assert not last[0].failed
+    assert "`homebody backup key` shows it" in told.pop()
     await ticks(timedelta(hours=1))
     assert len(runs.commands) == 3, "the next one is due at night"
     await ticks(timedelta(days=1))

@@ -393,6 +393,20 @@ async def test_a_backup_that_is_cut_off_or_changed_is_found_and_one_without_its_
     assert (found.level, "its key is not on this machine" in found.what) == ("ok", True)
 
 
+async def test_a_key_that_nobody_was_shown_is_told_until_it_is_shown(house: House) -> None:
+    house.set(backup={"command": "true"})
+    assert program("backup", "create", "--json", "--scheduled", home=house.person).returncode == 0
+    (found,) = await house.found(BACKUPS)
+    assert (found.level, found.what) == ("note", "nobody was shown the key of the backups yet")
+    assert found.mend == "homebody backup key"
+    assert program(*found.mend.split()[1:], home=house.person).returncode == 0
+    (found,) = await house.found(BACKUPS)
+    assert found.level == "ok"
+    (house.home / "backup-key.txt").unlink()
+    assert program("backup", "drill", "--now", home=house.person).returncode == 0, "this one shows the key that it makes"
+    assert {one.level for one in await house.found(BACKUPS)} == {"ok"}
+
+
 def test_the_status_says_how_old_the_last_backup_is(house: House) -> None:
     assert "no backup yet: homebody backup create" in program("status", home=house.person).stdout
     backed_up(house, 3)
