@@ -115,16 +115,22 @@ class _Passage(NamedTuple):
 
 
 def best_lines(
-    ranked: Sequence[Candidate], matches: LineMatches, *, most: int, tokens: float, transcript_weight: float = 1.0
+    ranked: Sequence[Candidate],
+    matches: LineMatches,
+    *,
+    most: int,
+    tokens: float,
+    transcript_weight: float = 1.0,
+    first: Sequence[str] = (),
 ) -> list[FileLines]:
     """Return the lines of the candidates that answer best, until ``tokens`` are used up, of at most ``most`` files.
 
     A line is taken with what it belongs to: the others of its paragraph, and the heading above it. Files are in the order of their best
-    lines; the first line is always taken.
+    lines, but those whose paths are ``first``, each with its best line at least, come before them; the first line is always taken.
     """
     files: dict[_Key, FileLines] = {}
     every = _Numbered(ranked)
-    used, best = 0.0, 0.0
+    used = 0.0
 
     def may_add(chunk: Candidate) -> bool:
         key = _key(chunk)
@@ -134,7 +140,7 @@ def best_lines(
         sizes = [len(line) for n, line in enumerate(chunk.text.split("\n"), chunk.start_line) if line and n not in lines]
         return not files or used + min(sizes, default=math.inf) / ASCII_CHARS_PER_TOKEN <= tokens
 
-    for one in _statements(ranked, matches, transcript_weight, may_add):
+    for one in _statements(ranked, matches, transcript_weight, may_add, first):
         chunk = one.chunk
         if files and used + _LEAST > tokens:
             break
@@ -150,14 +156,22 @@ def best_lines(
         if not new or (files and used + cost > tokens):
             continue
         used += cost
-        best = best or one.score
         if held is None:
-            score = ranked[0].score * (one.score / best if best > 0 else 1.0)
-            held = files[key] = FileLines(chunk.path, chunk.source, score, chunk.part)
+            held = files[key] = FileLines(chunk.path, chunk.source, one.score, chunk.part)
         held.lines |= new
         if all(chunk.id != other.id for other in held.chunks):
             held.chunks.append(chunk)
-    return list(files.values())
+    found = list(files.values())
+    _scale(found, ranked[0].score if ranked else 0.0)
+    return found
+
+
+def _scale(found: Sequence[FileLines], most: float) -> None:
+    """Scale the scores of files so that the best is ``most``; none is less than that of a file behind it."""
+    best = max((file.score for file in found), default=0.0)
+    least = 0.0
+    for file in reversed(found):
+        least = file.score = max(least, most * (file.score / best if best > 0 else 1.0))
 
 
 class _Numbered(dict[_Key, dict[int, str]]):
@@ -180,9 +194,13 @@ def _key(chunk: Candidate) -> _Key:
 
 
 def _statements(
-    ranked: Sequence[Candidate], matches: LineMatches, transcript_weight: float, may_add: Callable[[Candidate], bool]
+    ranked: Sequence[Candidate],
+    matches: LineMatches,
+    transcript_weight: float,
+    may_add: Callable[[Candidate], bool],
+    first: Sequence[str],
 ) -> Iterator[_Scored]:
-    """Yield the statements of the candidates, best first.
+    """Yield the statements of the candidates, best first, but before them the best one of each file in ``first``.
 
     Cutting a passage into statements costs more than the rest: it is done when no statement before is better than what it may have, if
     ``may_add`` says that then any of it may be used.
@@ -195,6 +213,9 @@ def _statements(
         near = [scaled.get((chunk.id, n)) for n in range(len(_cosines(chunk)))] if scaled else None
         passages.append(_Passage(chunk, weight, matches.by_line(chunk.text), near))
     files = _files(passages)
+    for path in first:
+        if of_it := [one for passage in passages if passage.chunk.path == path for one in _scored(passage, files[path])]:
+            yield min(of_it, key=_order)
     order = sorted((-passage.most(files[passage.chunk.path]), place) for place, passage in enumerate(passages))
     waiting: list[tuple[tuple[float, str, int, int, int], _Scored]] = []
     for best, place in order:

@@ -32,6 +32,7 @@ from memory.text.figure_dates import Order
 from memory.text.folding import folded
 from memory.text.terms import Terms, query_terms
 from memory.text.times import asks_what, asks_when
+from memory.text.written_days import names_a_day
 
 _LONGEST_SEASON = 92
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -44,6 +45,9 @@ _IN_ORDER, _BY_COSINE = 0.15, 0.15
 _SHORT_SPAN, _FEW_WORDS = 7, 2
 """Days of a time whose notes are relevant whatever they say, and words from which on those of a longer time are judged by them."""
 _ALL_WORDS = 0.999
+_LEAST_OF_WORDS, _HALF, _MOST_SILENT = 0.25, 0.5, 4
+"""Least share of the other words of a query, and of the best such share, by which a note of a day in it answers it, and how many notes of
+a range of days come first without them."""
 _ALIKE_BELOW = 0.3
 """Keyword coverage below which unknown words are searched in other forms; more would find something for every question."""
 _MOST_NEAREST, _NEAREST_TOKENS = 3, 240
@@ -63,7 +67,7 @@ class Query(Struct, frozen=True, kw_only=True):
     without the names of months, seasons and years, which notes of that time need not have, and without those of single days in
     figures or counted from today. Neither have words that only ask what was done at a time. ``unsaid`` tells that the terms lack a
     word for a month, season or year, which counts where it has no notes; ``of_a_day`` that such a day is named, and ``literals``
-    are its figures.
+    are its figures. ``exact`` are single days and ranges of days, and ``phrases`` what it says of them.
     """
 
     text: str
@@ -74,6 +78,8 @@ class Query(Struct, frozen=True, kw_only=True):
     of_a_day: bool
     literals: tuple[str, ...]
     days: tuple[Span, ...]
+    exact: tuple[Span, ...]
+    phrases: tuple[str, ...]
     audience: str | None
     vector: Sequence[float] | None
     most: int
@@ -114,11 +120,11 @@ def build_query(
     rest = query_terms(day.rest, at_least_any=not days)
     if days:
         whole_year = any(span.days > _LONGEST_SEASON for span in days)  # a year is in most notes of it: its words do
-        code = (code for code in (*day.literals, *rest.code) if not (whole_year and _YEAR.fullmatch(code)))
+        code = (code for code in (*day.literals, *day.years, *rest.code) if not (whole_year and _YEAR.fullmatch(code)))
         terms = structs.replace(terms, code=tuple(dict.fromkeys(code)))
     time = time_words(text, today=today, order=order)
     said = _without(terms, time.beside)
-    besides = _without(_without(rest if day.named else said, time.beside), time.names)
+    besides = _without(_without(rest if day.exact else said, time.beside), time.names)
     unsaid = bool(time.names) and (said != terms or besides == said)
     asked = frozenset(folded(word) for word in besides.words)
     if days and asks_what(asked):
@@ -134,6 +140,8 @@ def build_query(
         of_a_day=day.named,
         literals=day.literals,
         days=days,
+        exact=day.exact,
+        phrases=day.phrases,
         audience=audience,
         vector=vector,
         most=most or settings.max_results,
@@ -183,12 +191,15 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
         )
     least = question.min_score or 0.0
     kept = [c for c in ranked if c.score >= least and (c.keyword is not None or c.score >= _HARDLY)]
+    first = _asked_for(question, kept, found)
     passages: Sequence[Passage | FileLines]
     most, tokens = question.most, settings.max_tokens
     if settings.pieces == "lines":
-        passages = best_lines(kept, matches, most=most, tokens=tokens, transcript_weight=fused.transcript_weight)
+        passages = best_lines(kept, matches, most=most, tokens=tokens, transcript_weight=fused.transcript_weight, first=first)
         passages = [passage for passage in passages if passage.score >= least]
     else:
+        place = {path: place for place, path in enumerate(first)}
+        kept.sort(key=lambda c: place.get(c.path, len(first)))
         passages = merge_adjacent(kept, most=most, tokens=tokens, cut=cut_by(matches))
     hits = tuple(_hit(passage, settings.snippet_chars) for passage in passages)
     return Retrieval(hits=hits, ranked=ranked, passages=passages, floor=floor, coverage=found.coverage, scan=found.scan)
@@ -222,14 +233,12 @@ def _nearness(candidate: Candidate) -> float:
 def _asks_for_a_time(question: Query, found: Lookup) -> bool:
     """Return whether a query has hardly a word but those for a time of several days, or none but those for a day, which has notes."""
     besides = question.besides
-    if besides.pairs or besides.code or len(besides.words) >= _FEW_WORDS or (besides.words and question.of_a_day):
+    single = any(span.days == 1 for span in question.exact)
+    if besides.pairs or besides.code or len(besides.words) >= _FEW_WORDS or (besides.words and single):
         return False
     if question.of_a_day and not besides:
         return True
-    return any(
-        c.day and any(c.day in span and (span.days > 1 or question.of_a_day) for span in question.days)
-        for c in found.candidates
-    )
+    return any(c.day and any(c.day in span and (span.days > 1 or single) for span in question.days) for c in found.candidates)
 
 
 def _leave_to_the_time(question: Query, found: Lookup) -> None:
@@ -253,6 +262,41 @@ def _leave_to_the_time(question: Query, found: Lookup) -> None:
 def _is_of(candidate: Candidate, days: Sequence[Span]) -> bool:
     day = candidate.day
     return day is not None and any(day in span or (span.days == 1 and day == day_after(span.last)) for span in days)
+
+
+def _asked_for(question: Query, ranked: Sequence[Candidate], found: Lookup) -> list[str]:
+    """Return the paths of what comes first, if there are notes of the days that a query names.
+
+    That is what has its other words, or half as many of them as any, if it is of these days or names one of them; then what else is of
+    them: of several days some, so that there is room for what was written on others.
+    """
+    of_it = [c for c in ranked if c.day is not None and any(c.day in span for span in question.exact)]
+    if not of_it:
+        return []
+    if not question.besides:
+        return list(dict.fromkeys(c.path for c in of_it))
+    days = {day for span in question.exact for day in (span.first, span.last)}
+    phrases = [phrase.casefold() for phrase in question.phrases]
+    matches = LineMatches(question.besides, found.weights, found.languages, alike=found.alike)
+    ids = {c.id for c in of_it}
+    shares: dict[int, float] = {}
+    for candidate in ranked:
+        if candidate.id in ids or names_a_day(candidate.text, days) or _has(candidate.text, phrases):
+            shares[candidate.id] = matches.share_of(candidate.text)
+    enough = max(_LEAST_OF_WORDS, _HALF * max(shares.values()))
+    speaking = [c for c in ranked if shares.get(c.id, 0.0) >= enough]
+    speaking.sort(key=lambda c: shares[c.id] < _ALL_WORDS)
+    short = [span for span in question.exact if span.days <= _SHORT_SPAN]
+    silent = [c.path for c in of_it if c.day is not None and any(c.day in span for span in short)]
+    alone = [c.path for c in of_it if any(c.day == span.first == span.last for span in short)]
+    paths = dict.fromkeys(c.path for c in speaking)
+    paths |= dict.fromkeys(alone) | dict.fromkeys(list(dict.fromkeys(silent))[:_MOST_SILENT])
+    return list(paths)
+
+
+def _has(text: str, phrases: Sequence[str]) -> bool:
+    folded_text = text.casefold() if phrases else ""
+    return any(phrase in folded_text for phrase in phrases)
 
 
 def _reference(index: Index, question: Query, settings: QuerySettings) -> Retrieval:

@@ -19,6 +19,7 @@ from memory.text.folding import without_accents
 if TYPE_CHECKING:
     from memory.text.day_ranges import DayRange
     from memory.text.named_times import NamedTime
+    from memory.text.positions import Placed
     from memory.text.relative_days import Counted
 
 _MONTH = f"({ONE_MONTH})"
@@ -41,6 +42,7 @@ _YEARS = frozenset(
 _THIS = frozenset({"this", "diesen", "dieses", "cet", "cette", "este", "esta", "questo", "questa", "quest"})
 _PEOPLE = frozenset({"jan", "april", "avril", "june", "august"})
 """Months by whose names people go, too."""
+_FULL_YEAR = re.compile(r"(?:19|20)\d\d")
 _IN_WORDS = re.compile(r"[^\W_]+")
 _NUMBERS = re.compile(r"[\d.]*\d[\d.]*(?:(?:st|nd|rd|th|er)\b)?", re.IGNORECASE)
 _LONGEST_SEASON = 92
@@ -78,15 +80,20 @@ class TimeWords(Struct, frozen=True):
 
 
 class DayWords(Struct, frozen=True):
-    """What a query says of single days, in figures or counted from today.
+    """What a query says of single days, in figures, with the name of a month or counted from today.
 
-    ``named`` tells whether it names any; ``literals`` are figures with a year, which notes of other days may have to the letter;
-    ``rest`` is the query without these words, and without phrases for several days.
+    ``named`` tells whether it names any by other words than notes of that day are indexed with ("3.11.", "yesterday"); ``literals``
+    are figures with a year, which notes of other days may have to the letter; ``rest`` is the query without words for single days,
+    and without phrases for several. ``exact`` are these days, and ranges of days; ``phrases`` are what it says of them, and ``years``
+    those of days with the name of a month.
     """
 
     named: bool
     literals: tuple[str, ...]
     rest: str
+    exact: tuple[Span, ...]
+    phrases: tuple[str, ...]
+    years: tuple[str, ...]
 
 
 def day_of(path: str) -> date | None:
@@ -102,6 +109,15 @@ def header(day: date | None, heading: str) -> str:
     return f"{day:%Y-%m-%d} ({day.day} {month_name[day.month]} {day.year}, {day_name[day.weekday()]}) {heading}".rstrip()
 
 
+class _WrittenTime(Struct, frozen=True):
+    """A day, a month or a year with its name or number in a query, and its position."""
+
+    start: int
+    end: int
+    first: date
+    last: date
+
+
 class _Read(Struct, frozen=True):
     """What a query says of days: ranges, times of a year, relative dates, and dates in figures and in words.
 
@@ -113,7 +129,7 @@ class _Read(Struct, frozen=True):
     times: list[NamedTime]
     relative: list[Counted]
     figures: list[FigureDate]
-    absolute: list[tuple[Span, str]]
+    absolute: list[_WrittenTime]
 
 
 @lru_cache(maxsize=16)
@@ -147,7 +163,7 @@ def spans(question: str, *, today: date, order: Order = "unknown", widely: bool 
     ``order`` is that of figures with slashes in English. ``widely`` adds some days to times whose ends are not sharp.
     """
     read = _read(question, today, order)
-    found = [span for span, _ in read.absolute]
+    found = [Span(one.first, one.last) for one in read.absolute]
     found += [Span(day, day) for one in read.figures for day in one.days]
     found += [Span(one.first, one.last) for one in read.relative]
     slack = timedelta(days=_SLACK if widely else 0)
@@ -161,7 +177,7 @@ def time_words(question: str, *, today: date, order: Order = "unknown") -> TimeW
     read = _read(question, today, order)
     ranges = [(Span(one.first, one.last), read.text[one.start : one.end]) for one in read.ranges]
     phrases = [(Span(one.first, one.last), read.text[one.start : one.end]) for one in read.relative if one.name]
-    phrases += [(span, phrase) for span, phrase in read.absolute if span.days > 1]
+    phrases += [(Span(one.first, one.last), read.text[one.start : one.end]) for one in read.absolute if one.first < one.last]
     words = {word for _, phrase in phrases for word in _words_of(phrase)}
     named = MONTHS.keys() | {one.name for one in read.relative}
     names = {word for word in words if word in named or word.isdecimal()}
@@ -207,7 +223,7 @@ def spelt_out(question: str, *, today: date, order: Order = "unknown") -> str:
         pieces += [question[end : one.start], said]
         end = one.end
     text = "".join(pieces) + question[end:]
-    return _in_figures(text) if any(span.days == 1 for span, _ in read.absolute) else text
+    return _in_figures(text) if any(one.first == one.last for one in read.absolute) else text
 
 
 def _in_figures(question: str) -> str:
@@ -223,15 +239,20 @@ def _ordinals() -> re.Pattern[str]:
 def day_words(question: str, *, today: date, order: Order = "unknown") -> DayWords:
     """Return what a query says of single days, and the query without it."""
     read = _read(question, today, order)
+    written = [one for one in read.absolute if one.first == one.last]
+    counted = [one.first for one in read.relative if one.first == one.last]
+    counted += [one.first for one in read.times if one.first == one.last]
+    figures = [day for one in read.figures for day in one.days]
+    exact = [Span(day, day) for day in (*(one.first for one in written), *counted, *figures)]
+    said: list[Placed] = [*written, *read.figures, *read.ranges]
     return DayWords(
-        named=bool(read.figures) or any(one.first == one.last for one in _counted(read)),
+        named=bool(read.figures or counted),
         literals=tuple(read.text[one.start : one.end] for one in read.figures if one.whole),
-        rest=_without(_without_figures(read.text, read.ranges), _replaced(read)),
+        rest=_without(_without_figures(read.text, read.ranges), [*_replaced(read), *written]),
+        exact=tuple(dict.fromkeys([*exact, *(Span(one.first, one.last) for one in read.ranges)])),
+        phrases=tuple(read.text[one.start : one.end] for one in said),
+        years=tuple(dict.fromkeys(year for one in written for year in _FULL_YEAR.findall(read.text, one.start, one.end))),
     )
-
-
-def _counted(read: _Read) -> list[Counted | NamedTime]:
-    return [*read.relative, *read.times]
 
 
 def _replaced(read: _Read) -> list[Counted | FigureDate | NamedTime]:
@@ -248,7 +269,7 @@ def _without_figures(question: str, ranges: Iterable[DayRange]) -> str:
     return question
 
 
-def _without(question: str, phrases: Iterable[Counted | FigureDate | DayRange | NamedTime]) -> str:
+def _without(question: str, phrases: Iterable[Placed]) -> str:
     """Return a query with blanks in the place of phrases."""
     for one in phrases:
         question = f"{question[: one.start]}{' ' * (one.end - one.start)}{question[one.end :]}"
@@ -279,10 +300,10 @@ def _written() -> tuple[tuple[re.Pattern[str], tuple[int, int, int]], ...]:
     )
 
 
-def _absolute(question: str, today: date) -> list[tuple[Span, str]]:
+def _absolute(question: str, today: date) -> list[_WrittenTime]:
     from memory.text.year_words import plain_words
 
-    found: list[tuple[Span, str]] = []
+    found: list[_WrittenTime] = []
     rest, words = plain_words(question)
     if words.isdisjoint(MONTHS) and not any(character.isdecimal() for character in rest):
         return found
@@ -293,7 +314,7 @@ def _absolute(question: str, today: date) -> list[tuple[Span, str]]:
             if span and not year and not day and today in span and not _LAST.isdisjoint(match[0].lower().split()):
                 span = _span(str(today.year - 1), month, day, today)
             if span:
-                found.append((span, match[0]))
+                found.append(_WrittenTime(match.start(), match.end(), span.first, span.last))
         rest = pattern.sub(lambda phrase: " " * len(phrase[0]), rest)
     return found
 

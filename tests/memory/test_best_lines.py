@@ -78,6 +78,26 @@ def test_lines_are_those_of_their_numbers_once_within_the_limits(ranked: list[Ca
         assert sum(estimate(one.text) for one in found) <= tokens
 
 
+@given(RANKED, st.lists(st.sampled_from("abcd"), unique=True), st.integers(1, 4), st.integers(200, 400))
+def test_files_that_come_first_do_with_their_best_line(
+    ranked: list[Candidate], first: list[str], most: int, tokens: int
+) -> None:
+    found = best_lines(ranked, matches(), most=most, tokens=tokens, first=first)
+    told = [chunk.path for chunk in ranked if statements(chunk.text)]
+    asked = [path for path in first if path in told][:most]
+    assert [one.path for one in found][: len(asked)] == asked
+    assert len({one.path for one in found}) == len(found) <= most
+    scores = [one.score for one in found]
+    assert scores == sorted(scores, reverse=True)
+    alone = best_lines(ranked, matches(), most=4, tokens=10_000)
+    for one in found[: len(asked)]:
+        [whole] = [other for other in alone if other.path == one.path]
+        assert set(one.lines) <= set(whole.lines)
+    assert best_lines(ranked, matches(), most=most, tokens=tokens, first=["d"]) == best_lines(
+        ranked, matches(), most=most, tokens=tokens
+    )
+
+
 def numbered(one: FileLines) -> dict[int, str]:
     """Read the numbers from the text, as its readers do."""
     number, read = one.start_line, {}
