@@ -102,12 +102,15 @@ class AgentCalendars:
         merged = merged_spans((start, end) for start, end in spans)
         free = free_spans(period, merged, least, hours, self._zone)
         within = f" between {hours[0]:%H:%M} and {hours[1]:%H:%M}" if hours is not None else ""
-        lines = [f"Free{within}, at least {int(least.total_seconds()) // 60} minutes ({self._zone.key}):"]
+        unsure = [*reading.unread, *reading.problems]
+        known = " as far as could be read" if unsure else ""
+        lines = [*unsure, "Some of the time below may be taken by what was not read.", ""] if unsure else []
+        lines += [f"Free{known}{within}, at least {int(least.total_seconds()) // 60} minutes ({self._zone.key}):"]
         lines += span_lines(free, self._zone, context.now) or ["nothing"]
         others = [one for one in counted if "T" not in one.instance["start"]]
         lines += ["", "Busy:", listed(busy, period, self._zone, context.now, context.max_chars // 2)] if busy else []
         lines += ["", "All day, not counted:", listed(others, period, self._zone, context.now, 2000)] if others else []
-        return self._reading_outcome("\n".join(lines), reading)
+        return self._reading_outcome("\n".join(lines), Reading(events=reading.events))
 
     async def _show(self, wish: CalendarArguments, context: ToolContext) -> Outcome:
         found = await self._edits.find(read_reference(wish.event or ""))
@@ -135,14 +138,15 @@ class AgentCalendars:
                 lines += [one.line() for one in found if one.matches(wish.text or "")]
         shown_lines = sorted(set(lines))[:MOST_CONTACTS]
         more = [f"… and {len(set(lines)) - MOST_CONTACTS} more"] if len(set(lines)) > MOST_CONTACTS else []
-        nobody = [] if lines else [f"Nobody matches {wish.text!r}."]
-        text = "\n".join([*shown_lines, *more, *nobody, *problems])
+        nobody = [] if lines else [f"Nobody{' that could be read' if problems else ''} matches {wish.text!r}."]
+        text = "\n".join([*problems, *shown_lines, *more, *nobody])
         return Outcome(text=text, sources=_named([one.account.name for one in with_contacts]))
 
     async def _read(self, period: Period, calendar: str) -> Reading:
         events: list[Event] = []
         problems: list[str] = []
         failures: list[CalendarFailed] = []
+        await self._refuse_unknown(calendar)
         for _, found in await self._each(lambda source: source.read(period.start, period.end, self._zone, calendar)):
             if isinstance(found, CalendarFailed):
                 failures.append(found)
@@ -152,7 +156,17 @@ class AgentCalendars:
         if len(failures) == len(self._sources):
             raise failures[0]
         events.sort(key=lambda one: (instant_of(one.instance["start"], self._zone), one.instance["title"]))
-        return Reading(events=events, problems=[*problems, *map(_told_problem, failures)])
+        return Reading(events=events, problems=problems, unread=[_told_problem(one) for one in failures])
+
+    async def _refuse_unknown(self, calendar: str) -> None:
+        """Refuse the name of a calendar that no account has, as nothing in it would look like free time."""
+        if not calendar:
+            return
+        named = [found for _, found in await self._each(lambda source: source.calendars_named(calendar))]
+        if any(isinstance(found, CalendarFailed) or found for found in named):
+            return
+        there = [one.name for source in self._sources for one in await source.calendars()]
+        raise CalendarFailed(f"there is no calendar {calendar!r}", hint=f"there is: {', '.join(there)}")
 
     async def _each(
         self, do: Callable[[CalendarSource], Awaitable[Found]], sources: Sequence[CalendarSource] | None = None
@@ -168,7 +182,8 @@ class AgentCalendars:
         return list(await asyncio.gather(*(one(source) for source in (self._sources if sources is None else sources))))
 
     def _reading_outcome(self, text: str, reading: Reading) -> Outcome:
-        lines = [text, *([""] if reading.problems else []), *reading.problems]
+        unread = [*reading.unread, ""] if reading.unread else []
+        lines = [*unread, text, *([""] if reading.problems else []), *reading.problems]
         return Outcome(text="\n".join(lines), sources=_named([one.account.name for one in self._sources]))
 
 

@@ -56,10 +56,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was found in a period, in order, and a sentence about each thing that could not be read."""
+    """What was found in a period, in order, and a sentence about each event (``problems``) and account (``unread``) that is missing."""
 
     events: Sequence[Event]
     problems: Sequence[str] = ()
+    unread: Sequence[str] = ()
 
 
 class CalendarSource:
@@ -92,6 +93,15 @@ class CalendarSource:
             )
         return used
 
+    async def calendars_named(self, name: str) -> Sequence[Collection]:
+        """Return the calendars that a name means, of which the account's own means all of its calendars, as "" does."""
+        wanted, account = name.casefold().strip(), self.account.name.casefold()
+        return [
+            one
+            for one in await self.calendars()
+            if wanted in {"", account, one.name.casefold(), f"{account}/{one.name.casefold()}"}
+        ]
+
     async def usual_calendar(self) -> Collection:
         """Return the calendar that new events go to: the one that the settings name, or the first that can be written to."""
         calendars = await self.calendars()
@@ -109,9 +119,8 @@ class CalendarSource:
     async def read(self, start: datetime, end: datetime, zone: ZoneInfo, calendar: str = "") -> Reading:
         """Return the events that touch a period, of one calendar or of all."""
         held: list[tuple[Collection, Resource]] = []
-        for one in await self.calendars():
-            if not calendar or calendar.casefold() in {one.name.casefold(), self.account.name.casefold()}:
-                held += [(one, resource) for resource in await self._resources(one, start - MARGIN, end + MARGIN)]
+        for one in await self.calendars_named(calendar):
+            held += [(one, resource) for resource in await self._resources(one, start - MARGIN, end + MARGIN)]
         mine = self.account.user if "@" in self.account.user else ""
         listing = await self._process.instances([resource.text for _, resource in held], start, end, zone, mine)
         name = self.account.name

@@ -102,7 +102,7 @@ class CalendarEdits:
             target = await self._target(wish.calendar or "")
             if wish.repeat is not None:
                 await self._process.create(_wish(wish), "trial", self._zone, context.now)
-            when = _wished_time(wish, context.now)
+            when = _wished_time(wish, self._zone, context.now)
             summary = f"create “{wish.title}” on {when} in {target.calendar.name}"
             return Act(kind="call", summary=summary, details=_details(wish, [f"calendar: {target.calendar.name}"]))
         reference = read_reference(wish.event or "")
@@ -135,12 +135,10 @@ class CalendarEdits:
         text = await self._process.create(_wish(wish), uid, self._zone, context.now)
         url = urljoin(target.calendar.url, f"{self._call_key(context)}.ics")
         new = await self._stored(target.source, url, text, "")
-        start = datetime.fromisoformat(wish.start or "") if "T" in (wish.start or "") else date.fromisoformat(wish.start or "")
-        begins = start.astimezone(self._zone).replace(tzinfo=None) if isinstance(start, datetime) and start.tzinfo else start
-        made = Reference(_key(target.source, uid), begins)
+        made = Reference(_key(target.source, uid), _local_time(wish.start or "", self._zone))
         there = "is in" if new else "is already in"
         repeated = f", repeated by {wish.repeat}" if wish.repeat is not None else ""
-        when = f"{_wished_time(wish, context.now)}, {self._zone.key}{repeated}"
+        when = f"{_wished_time(wish, self._zone, context.now)}, {self._zone.key}{repeated}"
         return f"“{wish.title}” {there} {target.calendar.name}: {when} ({made})."
 
     async def _change(self, found: Event, wish: CalendarArguments, context: ToolContext) -> str:
@@ -219,7 +217,7 @@ class CalendarEdits:
             return f"There is no event {reference} on {when} (any more); it may have been cancelled or moved already. Nothing was done."
         fresh = _key_of_uid(self._sources, f"{self._call_key(context)}@homebody")
         moved = await self._at_new_time(reference, wish)
-        for event in [moved] if moved is not None else await self._at_day(_begins(wish), fresh):
+        for event in [moved] if moved is not None else await self._at_day(_begins(wish, self._zone), fresh):
             order = {"instance": event.instance, "scope": "one", "wish": _wish(wish), "new_uid": ""}
             made = await self._process.change(event.resource.text, order, self._zone, context.now)
             if made["same"]:
@@ -245,7 +243,7 @@ class CalendarEdits:
 
     async def _at_new_time(self, reference: Reference, wish: CalendarArguments) -> Event | None:
         """Return the event where a change has put it, if the change was made before."""
-        new = _begins(wish)
+        new = _begins(wish, self._zone)
         if new is None:
             return None
         kept = not isinstance(new, datetime) and isinstance(
@@ -255,13 +253,13 @@ class CalendarEdits:
 
     def _moved_to(self, wish: CalendarArguments, was: Reference, found: Event, now: datetime) -> str:
         """Write when a moved event is to be; a day alone keeps the time of day, so it is added."""
-        begins, day = was.begins, _begins(wish)
+        begins, day = was.begins, _begins(wish, self._zone)
         if isinstance(day, datetime) or not isinstance(begins, datetime):
             begins = day or begins
         elif day is not None:
             written_in = zone_written_in(found.instance["zone"], self._zone) or self._zone
             begins = on_day(begins.replace(tzinfo=self._zone), day, written_in).replace(tzinfo=None)
-        return _wished_time(wish, now, begins)
+        return _wished_time(wish, self._zone, now, begins)
 
     async def _at_day(self, begins: date | datetime | None, keys: set[str]) -> list[Event]:
         if begins is None:
@@ -339,20 +337,26 @@ def _wish(wish: CalendarArguments) -> Mapping[str, Any]:
     return fields if wish.minutes is None else {**fields, "alarm": wish.minutes}
 
 
-def _begins(wish: CalendarArguments) -> date | datetime | None:
+def _local_time(text: str, zone: ZoneInfo) -> date | datetime:
+    """Read a day, or a time, which is in the owner's zone unless it says another offset; return it in the owner's zone."""
+    if "T" not in text:
+        return date.fromisoformat(text)
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo is None else found.astimezone(zone).replace(tzinfo=None)
+
+
+def _begins(wish: CalendarArguments, zone: ZoneInfo) -> date | datetime | None:
     """Return when a wished event begins, in local time."""
-    if wish.start is None:
-        return None
-    return datetime.fromisoformat(wish.start) if "T" in wish.start else date.fromisoformat(wish.start)
+    return None if wish.start is None else _local_time(wish.start, zone)
 
 
-def _wished_time(wish: CalendarArguments, now: datetime, begins: date | datetime | None = None) -> str:
-    """Write the wished time of an event, which begins then or as is wished."""
-    begins = begins or _begins(wish)
+def _wished_time(wish: CalendarArguments, zone: ZoneInfo, now: datetime, begins: date | datetime | None = None) -> str:
+    """Write the wished time of an event in local time; it begins then, or as is wished."""
+    begins = begins or _begins(wish, zone)
     when = begin_in_words(begins, now) if begins is not None else ""
     if wish.end is None:
         return when
-    end = datetime.fromisoformat(wish.end) if "T" in wish.end else date.fromisoformat(wish.end)
+    end = _local_time(wish.end, zone)
     same = isinstance(end, datetime) and isinstance(begins, datetime) and end.date() == begins.date()
     return f"{when} to {f'{end:%H:%M}' if same else begin_in_words(end, now)}"
 

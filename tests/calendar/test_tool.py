@@ -124,6 +124,41 @@ async def test_a_new_event_is_made_once_however_often_the_call_is_made(tool: Fix
     assert tool.changes == 3
 
 
+@pytest.mark.parametrize(
+    ("wish", "told", "key"),
+    [
+        ({"from": "2026-02-05T10:00Z"}, "Thu 5 Feb 11:00", "20260205T1100"),
+        ({"from": "2026-02-05T10:00Z", "to": "2026-02-05T11:30Z"}, "Thu 5 Feb 11:00 to 12:30", "20260205T1100"),
+        ({"from": "2026-02-05T02:00+05:00", "to": "2026-02-05T02:00"}, "Wed 4 Feb 22:00 to Thu 5 Feb 02:00", "20260204T2200"),
+        ({"from": "2026-02-05T22:30-03:00"}, "Fri 6 Feb 02:30", "20260206T0230"),
+        ({"from": "2026-10-25T01:30Z"}, "Sun 25 Oct 02:30", "20261025T0230"),
+    ],
+)
+async def test_a_time_with_an_offset_is_told_as_it_is_in_the_calendar(
+    tool: Fixture, wish: dict[str, str], told: str, key: str
+) -> None:
+    act = await tool.act("create", title="Call", **wish)
+    assert act is not None
+    assert act.summary == f"create “Call” on {told} in personal"
+    made = await tool.do("create", title="Call", **wish)
+    assert f": {told}, Europe/Berlin (" in made.text, made.text
+    days = {"from": f"{key[:4]}-{key[4:6]}-{key[6:8]}"}
+    (stored,) = await listed(tool, "Call", **days)
+    assert stored.endswith(f"-{key}")
+    assert f"({stored})" in made.text, "it is the id of the event"
+
+
+async def test_a_move_to_a_time_with_an_offset_is_told_in_the_owners_time_and_recognised_again(tool: Fixture) -> None:
+    (dentist,) = await listed(tool, "Dentist", **{"from": "2026-02-03"})
+    wish = {"event": dentist, "from": "2026-02-10T23:30-05:00", "to": "2026-02-11T00:15-05:00"}
+    act = await tool.act("change", **wish)
+    assert act is not None
+    assert act.summary == "move “Dentist” from Tue 3 Feb 10:00 to Wed 11 Feb 05:30 to 06:15 in personal"
+    assert "is now Wed 11 Feb 05:30–06:15" in (await tool.do("change", **wish)).text
+    assert await tool.act("change", **wish) is None
+    assert "is so already: Wed 11 Feb 05:30–06:15" in (await tool.do("change", **wish)).text
+
+
 async def test_an_event_is_moved_once_and_the_question_stays_the_same(tool: Fixture, radicale: Radicale) -> None:
     (dentist,) = await listed(tool, "Dentist", **{"from": "2026-02-03"})
     wish = {"event": dentist, "from": "2026-02-10"}
@@ -309,6 +344,45 @@ async def test_one_account_that_fails_does_not_hide_the_others(radicale: Radical
         (holiday,) = await listed(tool, "Holiday", **{"from": "2026-02-03"})
         refused = await tool.do("cancel", event=holiday)
         assert "only read" in refused.text
+
+
+async def test_what_could_not_be_read_is_said_before_free_time_which_is_not_certain_then(radicale: Radicale) -> None:
+    await radicale.put("personal/dentist.ics", DENTIST)
+    whole, gone = Fixture(radicale.account()), Account(name="gone", url="http://127.0.0.1:1/", contacts=True)
+    day = {"from": "2026-02-03"}
+    assert (await whole.do("free", **day)).text.startswith("Free between 09:00 and 18:00, at least 30 minutes")
+    tool = Fixture(radicale.account(contacts=True), gone)
+    lines = (await tool.do("free", **day)).text.splitlines()
+    assert lines[0].startswith("Not read: the calendar account gone")
+    assert lines[1:4] == [
+        "Some of the time below may be taken by what was not read.",
+        "",
+        "Free as far as could be read between 09:00 and 18:00, at least 30 minutes (Europe/Berlin):",
+    ]
+    assert sum("Not read" in line for line in lines) == 1
+    empty = (await tool.do("list", **{"from": "2026-02-08"})).text
+    assert empty.startswith("Not read: the calendar account gone")
+    assert empty.endswith("Nothing from Sun 8 Feb to Sun 8 Feb.")
+    people = (await tool.do("contacts", text="Bob")).text
+    assert people.startswith("Not read: the calendar account gone")
+    assert people.endswith("Nobody that could be read matches 'Bob'.")
+    feed = calendar(event("SUMMARY:Often", "DTSTART:20260101T000000Z", "RRULE:FREQ=SECONDLY", uid="o"))
+    async with web_peer({"/h.ics": page(feed, "text/calendar")}) as peer:
+        tool = Fixture(Account(name="holidays", url=f"http://127.0.0.1:{peer.port}/h.ics", feed=True))
+        lines = (await tool.do("free", **day)).text.splitlines()
+    assert lines[0].startswith("“Often” in holidays cannot be read")
+    assert lines[3].startswith("Free as far as could be read")
+
+
+@pytest.mark.parametrize("action", ["free", "list", "search"])
+async def test_a_calendar_that_does_not_exist_is_not_told_as_an_empty_one(tool: Fixture, action: str) -> None:
+    wish = {"from": "2026-02-03", "text": "dentist"}
+    told = await tool.do(action, calendar="wrok", **wish)
+    assert told.is_error
+    assert "there is no calendar 'wrok'" in told.text
+    assert "there is: personal" in told.text
+    for name in ("personal", "Personal/personal"):
+        assert "Dentist" in (await tool.do(action, calendar=name, **wish)).text
 
 
 async def test_contacts_are_found_by_name_mail_and_phone(radicale: Radicale) -> None:
