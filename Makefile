@@ -68,7 +68,7 @@ lint: $(EXTRAS) $(LINT) ## check style, types, layers, dependencies and containe
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml docker/compose.cluster.yaml
 
-thorough: $(RUNTIME) $(TESTS) ## run the long tests, and the property tests with all their examples (make test tries a third)
+thorough: $(RUNTIME) $(TESTS) ## run the long tests, and the property tests with all their examples (make test tries a tenth)
 	@exec $(BIN)/pytest -n 4 --dist worksteal -m "hypothesis or long" --hypothesis-profile=thorough $(ARGS)
 
 fire: $(RUNTIME) $(TESTS) ## kill the gateway at every system call, and print a table (ARGS="--kills 400" for a sample)

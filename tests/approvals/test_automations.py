@@ -16,6 +16,7 @@ from gateway.settings.root import Settings
 from memory.audience import OWNER, Audience
 from tests.approvals.house import Farm, open_questions, question, value
 from tests.automation.conftest import answered, event, job, to
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,7 +153,8 @@ SPAWN = Act(kind="spawn", summary="start a sub-agent", details="look")
 CALL = ToolCall(id="c", name="write", arguments={})
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    3,
     ("origin", "audience", "decision"),
     [
         ("owner", OWNER, "ask"),

@@ -10,6 +10,7 @@ import pytest
 from agent.messages import ToolCall, UserMessage
 from tests.approvals.house import Farm, asked, open_questions, value
 from tests.queueing.conftest import newest
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ class Diary(Farm):
         """Leave the agent its own tools."""
 
 
-@pytest.mark.parametrize("when", ["in 10 minutes", "every 2 hours", "every 1 minute", "0 * * * *"])
+@parametrize_some(2, "when", ["in 10 minutes", "every 2 hours", "every 1 minute", "0 * * * *"])
 @pytest.mark.parametrize("restart", [False, True])
 async def test_the_first_yes_counts_for_a_time_that_is_counted_from_now(tmp_path: Path, when: str, restart: bool) -> None:
     diary = Diary(tmp_path, ASK)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from gateway.routing.routed_message import says_nothing
 from gateway.turns.user_message import label_of, unmarked
 from memory.audience import Audience
 from tests.automation.conftest import LOCAL, MAIN, answered, event, job, to
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,8 @@ def people_of(request: Request) -> list[UserMessage]:
     return [message for message in request.messages if isinstance(message, UserMessage)]
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    3,
     ("automation", "head"),
     [
         (job("water the plants"), "job “water the plants”"),

@@ -16,6 +16,7 @@ from gateway.calendar.ical_instances import instances
 from gateway.calendar.ical_text import Broken, series_in
 from gateway.calendar.ical_worker import TookTooLong, cpu_limit, listed
 from tests.calendar.conftest import calendar, event
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,7 +193,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "why"), BAD)
+@parametrize_some(3, ("lines", "why"), BAD)
 def test_an_event_that_cannot_be_worked_out_is_named_and_costs_no_other(lines: list[str], why: str) -> None:
     good = event("SUMMARY:Good", "DTSTART;TZID=Europe/Berlin:20260301T120000", "DURATION:PT1H", uid="good")
     text = calendar(event("SUMMARY:Bad", *lines, uid="bad"), good)

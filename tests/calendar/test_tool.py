@@ -24,6 +24,7 @@ from gateway.settings.calendar_settings import CalendarSettings
 from tests import programs
 from tests.calendar.conftest import calendar, event
 from tests.peers.web import page, web_peer
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from agent.tools.protocol import Act, Outcome
@@ -231,7 +232,8 @@ async def test_events_with_others_are_asked_about_each_time(tool: Fixture, radic
     assert "boss@example.org" in act.details
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    4,
     ("action", "arguments", "told"),
     [
         ("change", {"event": "nonsense", "title": "x"}, "no id of an event"),
@@ -270,7 +272,8 @@ async def test_nobody_is_asked_about_what_cannot_be_looked_up_and_it_is_not_done
     assert await tool.act("cancel", event=late) is not None
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    3,
     ("action", "wish", "told"),
     [
         ("create", {"title": "x", "from": "2026-03-29T02:30"}, "there is no 02:30 on 2026-03-29 in Europe/Berlin"),

@@ -12,6 +12,7 @@ from tests.peers.discord import DiscordPeer
 from tests.peers.mood import Mood
 from tests.peers.slack import SlackPeer
 from tests.peers.telegram import TelegramPeer
+from tests.sampling import parametrize_some
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -29,7 +30,7 @@ async def test_telegram_says_and_hears_all_of_it_on_a_bad_day(seed: int) -> None
     check_said(peer.chats.said(telegram_line.ANNA), may_repeat=True)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@parametrize_some(2, "seed", SEEDS)
 @pytest.mark.parametrize("http", [False, True], ids=["socket", "http"])
 async def test_slack_says_and_hears_all_of_it_on_a_bad_day(seed: int, http: bool) -> None:
     async with SlackPeer(mood=Mood(f"slack {seed}", bad=BAD)) as peer:
@@ -45,7 +46,7 @@ async def test_slack_says_and_hears_all_of_it_on_a_bad_day(seed: int, http: bool
     check_said(peer.said(peer.dm(slack_line.ANNA)), may_repeat=False)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@parametrize_some(2, "seed", SEEDS)
 async def test_discord_says_and_hears_all_of_it_on_a_bad_day(seed: int) -> None:
     async with DiscordPeer(mood=Mood(f"discord {seed}", bad=BAD)) as peer:
         line = discord_line.Line(peer)

@@ -82,7 +82,7 @@ async def test_a_room_that_only_one_side_calls_a_replacement_is_none(peer: Matri
 
 async def test_a_replacement_that_cannot_be_joined_is_told_with_what_to_do(peer: MatrixPeer, tmp_path: Path) -> None:
     room = peer.home.made(ANNA, BEN, name="Kitchen")
-    house = House(peer, tmp_path, groups={room.id: {}})
+    house = House(peer, tmp_path, groups={room.id: {}}, syncSeconds=1)
     async with house.running():
         fresh = peer.home.upgraded(room, ANNA, BEN)
         await peer.say(room, ANNA, "still here")

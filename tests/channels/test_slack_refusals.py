@@ -20,6 +20,7 @@ from tests.channels.slack_line import ANNA, DIRECT, POST, ROOM, Line, shown
 from tests.patience import PATIENCE
 from tests.peers.slack import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackPeer
 from tests.peers.slack_state import Workspace
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,7 +34,8 @@ async def peer() -> AsyncIterator[SlackPeer]:
         yield started
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    5,
     ("code", "permanent", "told", "hint"),
     [
         ("not_in_channel", True, "not in this channel", "/invite"),

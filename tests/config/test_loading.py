@@ -14,6 +14,7 @@ from gateway.base.errors import SettingsError, UsageError
 from gateway.base.paths import Paths
 from gateway.config.load import check, load
 from gateway.config.secrets import MASK, masked, revealed, secrets_of
+from tests.sampling import parametrize_some
 
 
 def written(tmp_path: Path, text: str, name: str = "homebody.yaml") -> Paths:
@@ -127,8 +128,7 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_key(tmp_path):
     assert "Known here: agents" in loaded.warnings[3].hint
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "line", "message"),
+@parametrize_some(9, ("text", "name", "line", "message"),
     [
         ("a: 1\na: 2\n", "homebody.yaml", 2, "the key 'a' is there twice (first on line 1)"),
         ("{a: 1,\n 'a': 2}", "homebody.json", 2, "the key 'a' is there twice (first on line 1)"),

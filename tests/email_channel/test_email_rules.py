@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from channels.testing import CHECKS, MAY_LACK
 from tests.email_channel.email_stage import EmailStage
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from channels.testing.conformance import Conformance
@@ -21,8 +20,8 @@ async def test_the_email_channel_keeps_the_rule(dovecot: Dovecot, channel_confor
     await channel_conformance(EmailStage(dovecot).open())
 
 
-@pytest.mark.parametrize(
-    "rule", [one for one in CHECKS if one.__module__.endswith(("send", "optional"))], ids=lambda rule: rule.__name__
+@parametrize_some(
+    6, "rule", [one for one in CHECKS if one.__module__.endswith(("send", "optional"))], ids=lambda rule: rule.__name__
 )
 async def test_it_keeps_the_rule_where_the_server_keeps_no_copies(dovecot: Dovecot, rule: Any) -> None:
     if rule.__name__ in {*EmailStage.lacks, *WITHOUT_COPIES}:

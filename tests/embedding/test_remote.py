@@ -13,6 +13,7 @@ from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.retry import Retries
 from memory.errors import EmbeddingFailed
 from tests.peers.mood import Mood
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from memory.embedding.engines.gemini import GeminiEmbedder
@@ -191,7 +192,7 @@ async def test_a_port_where_nobody_listens_is_passing_trouble(clock: ImpatientCl
     await embedder.close()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@parametrize_some(2, "seed", range(5))
 async def test_on_a_bad_day_vectors_are_those_of_the_texts_or_there_are_none(
     embedder: OpenAIEmbedder | GeminiEmbedder, peer: EmbeddingPeer, seed: int
 ) -> None:

@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-import pytest
-
 from agent.messages import AssistantMessage, Text
 from agent.models.scripted import ScriptedModel
 from channels.messages import ChatAddress
@@ -15,6 +13,7 @@ from gateway.base.clock import TickingClock
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from tests.gateway.conftest import Street
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +56,8 @@ class Night:
         self._session = record.session
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    2,
     ("zone", "begin", "hour"),
     [
         ("Europe/Berlin", "2026-03-28T18:05:00+00:00", 2),
@@ -82,7 +82,8 @@ async def test_a_night_has_one_reset_however_often_its_hour_comes(tmp_path: Path
     assert hour <= local.hour + local.minute / 60 <= hour + 2
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    3,
     ("jumps", "resets"),
     [
         ([12 * 3600], 1),

@@ -8,8 +8,6 @@ import importlib
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from agent.messages import AssistantMessage, Text
 from agent.models.scripted import ScriptedModel
 from agent.transcript import history_view
@@ -17,6 +15,7 @@ from agent.transcript.entries import decode
 from tests.fire.faulty import FAULTS, FaultyModel
 from tests.fire.scenarios import Verdict, judge_view
 from tests.gateway.conftest import Street, Talk
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -68,7 +67,7 @@ def judge_transcripts(root: Path, *said: str) -> None:
     assert [sum(one in text for text in texts) for one in said] == [1] * len(said)
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@parametrize_some(9, "name", FAULTS)
 async def test_a_fault_that_passes_is_not_seen_and_one_that_lasts_is_told_once(tmp_path: Path, name: str) -> None:
     async with FaultyModel() as model, house_with(model, tmp_path) as (_, talk, _street):
         model.fault, model.left = FAULTS[name], 0 if name in LASTING else 1

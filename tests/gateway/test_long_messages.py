@@ -9,6 +9,7 @@ import pytest
 
 from agent.messages import UserMessage
 from agent.models import token_estimate
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,7 @@ WORDS = " ".join(f"w{n}x" for n in range(12_000))
 TABLE = "\n".join(f"{n},2026-03-{n % 28 + 1:02},Oldenburg,{n * 7.25:.2f}" for n in range(4_000))
 
 
-@pytest.mark.parametrize("text", [WORDS, TABLE, "鍵" * 40_000], ids=["words", "table", "chinese"])
+@parametrize_some(2, "text", [WORDS, TABLE, "鍵" * 40_000], ids=["words", "table", "chinese"])
 @pytest.mark.parametrize("window", [16_000, 50_000])
 async def test_as_much_is_shown_as_an_eighth_of_the_window_holds(street: Make, text: str, window: int) -> None:
     s = street()

@@ -8,6 +8,7 @@ import pytest
 
 from agent.context.prefix import parting
 from agent.messages import ToolCall
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -54,8 +55,8 @@ async def settings(_street: Street, house: Gateway, _talk: Talk) -> None:
     agent.adopt(house.settings.current, set())
 
 
-@pytest.mark.parametrize(
-    "between", [nothing, commands, midnight, a_note, a_prompt_file, settings], ids=lambda between: between.__name__
+@parametrize_some(
+    3, "between", [nothing, commands, midnight, a_note, a_prompt_file, settings], ids=lambda between: between.__name__
 )
 async def test_every_request_of_a_session_goes_on_from_the_one_before(street: Make, between: Between) -> None:
     s = street(session={"reset": {"mode": "none"}})

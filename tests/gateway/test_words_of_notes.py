@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from agent.messages import Failure, ToolCall, ToolMessage
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +34,7 @@ def model(flushed: object) -> Callable[[Any], object]:
     return answer
 
 
-@pytest.mark.parametrize(
-    ("flushed", "agent", "told"),
+@parametrize_some(3, ("flushed", "agent", "told"),
     [
         (NOTE, {}, "What mattered in the last one is in memory/2026-03-01.md."),
         ("NO_REPLY", {}, "What was said in the last one is in memory/2026-03-01.md, word for word."),

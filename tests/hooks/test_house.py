@@ -17,6 +17,7 @@ from gateway.cli.hooks import became
 from gateway.hooks.refusal import HookRefused
 from tests.patience import PATIENCE
 from tests.peers.phone import Village
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +171,8 @@ async def test_a_hook_of_an_agent_that_was_removed_says_so_and_is_listed_as_brok
         assert listed["problem"] == "the agent 'gone' was removed"
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    8,
     ("rules", "told"),
     [
         ({"name": "Alarm"}, "cannot be the name"),

@@ -56,6 +56,7 @@ def packages_of(python: str) -> Path:
     return Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
 
 
+@pytest.mark.long
 def test_the_wheel_works_where_it_is_installed_alone(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     """As `pipx install` and `uv tool install` do it: an environment of its own, without the clone. What it needs comes from ours."""
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)

@@ -19,6 +19,7 @@ from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.sqlite_engine import CHECKPOINT_AT, FRAME_HEADER, HEADER, Mark, read_log
 from tests.ledger.test_recovery import ACCOUNT, MESSAGES, NOON, OPEN, REPLIES, arrival, lived, opened_again, table
 from tests.properties import examples
+from tests.sampling import parametrize_some
 
 LOG, MARK = "-wal", "-open"
 
@@ -127,7 +128,8 @@ def test_no_damage_loses_a_message_untold_or_says_an_answer_again(
         judge(path, was, told)
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    4,
     ("how", "at", "size"),
     [
         *(("flip", at, 0) for at in (10, 300, 600, 800, 950)),

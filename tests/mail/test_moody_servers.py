@@ -16,6 +16,7 @@ from gateway.mail.account_connections import AccountConnections
 from gateway.mail.search_query import criteria_of
 from gateway.settings.mail_settings import MailSettings
 from tests.mail.imap_peer import MoodyImap
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from channels.common.mail.imap_connection import ImapConnection
@@ -38,7 +39,8 @@ def look(connection: ImapConnection) -> list[str]:
     return [summary_of(one).headers.subject for one in connection.summaries(found.uids)]
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    4,
     ("mood", "said"),
     [
         ("refuses login", "refused the login"),

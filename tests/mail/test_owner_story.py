@@ -16,6 +16,7 @@ from tests import programs
 from tests.mail.dovecot import PASSWORD
 from tests.mail.letters import letter
 from tests.mail.smtp_peer import Peer, serving
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +89,7 @@ async def test_one_question_and_one_mail(house: House, peer: tuple[Peer, int], d
     assert len(dovecot.stored(user, "Sent Messages")) == 1
 
 
-@pytest.mark.parametrize("step", STEPS)
+@parametrize_some(3, "step", STEPS)
 async def test_a_kill_at_any_step_loses_and_doubles_nothing(
     house: House, peer: tuple[Peer, int], dovecot: Dovecot, user: str, step: str
 ) -> None:

@@ -22,6 +22,7 @@ from tests import programs
 from tests.mail.dovecot import PASSWORD, free_port
 from tests.mail.letters import letter
 from tests.mail.smtp_peer import Peer, serving
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +146,7 @@ async def test_a_kill_in_the_doubtful_moment_is_told_and_the_mail_kept_as_a_draf
     assert len(desk.dovecot.stored(desk.user, "Drafts")) == 1
 
 
-@pytest.mark.parametrize("step", [*SURE, *DOUBTFUL])
+@parametrize_some(3, "step", [*SURE, *DOUBTFUL])
 async def test_with_a_server_that_keeps_copies_no_kill_loses_or_doubles_a_mail(
     desk: Desk, peer: tuple[Peer, int], step: str
 ) -> None:

@@ -27,6 +27,7 @@ from memory.audience import OWNER, Audience
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import MemorySettings
 from memory.workspace_memory import WorkspaceMemory
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -181,7 +182,7 @@ async def sweeps(agent: Agent, conversation: SessionContext) -> AsyncIterator[tu
     yield "prompt", "".join(segment.text for segment in conversation.system())
 
 
-@pytest.mark.parametrize("audience", AUDIENCES, ids=lambda a: f"{a.kind}-{a.key}")
+@parametrize_some(2, "audience", AUDIENCES, ids=lambda a: f"{a.kind}-{a.key}")
 @pytest.mark.parametrize("name", AGENTS)
 async def test_no_tool_brings_what_belongs_to_another(
     agents: dict[str, Agent], tmp_path: Path, name: str, audience: Audience
@@ -197,7 +198,7 @@ async def test_no_tool_brings_what_belongs_to_another(
                 assert not {secret for secret in closed if secret in told}, f"{what}: {told}"
 
 
-@pytest.mark.parametrize("canary", CANARIES, ids=lambda c: f"{c.agent}-{c.audience.kind}-{c.audience.key}")
+@parametrize_some(4, "canary", CANARIES, ids=lambda c: f"{c.agent}-{c.audience.kind}-{c.audience.key}")
 async def test_everybody_gets_their_own_by_every_tool(agents: dict[str, Agent], tmp_path: Path, canary: Canary) -> None:
     agent = agents[canary.agent]
     conversation = await agent.conversation(canary.audience, tmp_path)

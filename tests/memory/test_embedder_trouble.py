@@ -20,6 +20,7 @@ from memory.errors import EmbeddingFailed
 from memory.settings import MemorySettings
 from tests.memory.memory_engines import memory_at
 from tests.peers.embeddings import KEY, EmbeddingPeer, serving
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -160,7 +161,7 @@ async def test_what_one_model_refused_is_asked_of_the_next(workspace: Path) -> N
     await memory.close()
 
 
-@pytest.mark.parametrize("way", ["edit", "search", "force"])
+@parametrize_some(1, "way", ["edit", "search", "force"])
 @pytest.mark.parametrize("restart", [False, True])
 async def test_a_model_that_became_another_one_is_told_and_the_index_made_anew(
     peer: EmbeddingPeer, workspace: Path, way: str, *, restart: bool
@@ -287,7 +288,8 @@ async def test_a_service_that_hangs_holds_a_search_for_three_seconds_and_the_nex
     await memory.close()
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    2,
     ("page", "fault"),
     [
         ((500, ""), "answered 500"),

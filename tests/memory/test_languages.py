@@ -13,6 +13,7 @@ from memory.settings import MemorySettings
 from memory.text import stop_words
 from memory.text.terms import bigrams, query_terms
 from tests.memory.memory_engines import memory_at
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +94,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("language", CASES)
+@parametrize_some(5, "language", CASES)
 async def test_a_question_finds_the_note_and_one_of_something_else_finds_none(language: str, tmp_path: Path) -> None:
     filler, fact, question, foreign = CASES[language]
     notes = tmp_path / "notes" / "memory"

@@ -12,6 +12,7 @@ from memory.audience import OWNER
 from memory.settings import MemorySettings
 from memory.text.dates import Span, spans, time_words
 from tests.memory.memory_engines import memory_at
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +86,7 @@ def opened(tmp_path: Path, language: str, *, without: tuple[int, ...] = ()) -> W
     return memory_at(folder.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
 
 
-@pytest.mark.parametrize("language", list(LINES))
+@parametrize_some(2, "language", list(LINES))
 async def test_notes_of_a_month_or_a_season_are_found_by_its_name(tmp_path: Path, language: str) -> None:
     memory = opened(tmp_path, language)
     await memory.sync()
@@ -98,7 +99,7 @@ async def test_notes_of_a_month_or_a_season_are_found_by_its_name(tmp_path: Path
     await memory.close()
 
 
-@pytest.mark.parametrize("language", list(LINES))
+@parametrize_some(2, "language", list(LINES))
 async def test_a_time_without_notes_and_a_stranger_bring_nothing(tmp_path: Path, language: str) -> None:
     memory = opened(tmp_path, language, without=(6, 7, 8, 10))
     await memory.sync()

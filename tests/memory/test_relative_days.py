@@ -17,6 +17,7 @@ from memory.text.dates import spans, spelt_out
 from memory.text.figure_dates import figure_dates
 from memory.text.relative_days import counted
 from tests.memory.memory_engines import memory_at
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -57,7 +58,8 @@ def opened(workspace: Path, now: datetime | None = None, zone: tzinfo = UTC) -> 
     return memory_at(workspace, workspace.parent / "i.sqlite", MemorySettings(), agent="main", clock=clock, zone=zone)
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    8,
     ("question", "day"),
     [
         ("What did I do last Tuesday?", "2026-11-17"),

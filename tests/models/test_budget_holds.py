@@ -31,6 +31,7 @@ from memory.errors import EmbeddingFailed
 from tests.models.conversation import ask, hear, user
 from tests.patience import PATIENCE
 from tests.peers.compatible import CompatiblePeer, words
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ LIES: dict[str, dict[str, Any] | None] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@parametrize_some(3, "lie", LIES)
 async def test_a_provider_that_tells_wrong_figures_does_not_open_the_budget(
     compatible_peer: CompatiblePeer, tmp_path: Path, lie: str
 ) -> None:

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from agent.models.adapters import warm_up
+from tests.sampling import parametrize_some
 
 TWICE = """
 import asyncio, sys
@@ -30,7 +31,8 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    1,
     ("module", "name"),
     [("anthropic", "AnthropicModel"), ("openai_chat", "OpenAIChatModel"), ("openai_responses", "OpenAIResponsesModel")],
 )
@@ -78,7 +80,8 @@ asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(20)
 """
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    1,
     ("module", "name", "peer", "kind"),
     [
         ("anthropic", "AnthropicModel", "anthropic", "AnthropicPeer"),

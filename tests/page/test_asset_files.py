@@ -12,6 +12,7 @@ import pytest
 
 from gateway.page.asset_files import ASSETS, LANGUAGES, SCRIPT, TYPES, AssetFiles, texts_of
 from gateway.page.asset_packing import one_module, shortened_script, shortened_style
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,7 +209,7 @@ TRICKS = [
 
 
 @pytest.mark.sec(19)
-@pytest.mark.parametrize("trick", TRICKS, ids=lambda text: text[:30])
+@parametrize_some(6, "trick", TRICKS, ids=lambda text: text[:30])
 async def test_no_other_file_can_be_asked_for(served: ServedPage, trick: str) -> None:
     tab = await served.tab()
     for path in (f"/static/x/{trick}", f"/page/file/{trick}"):

@@ -16,6 +16,7 @@ from gateway.page.calls import CALLS, allowed
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.workspace_memory import WorkspaceMemory
 from tests.page.conftest import PageVillage, ServedPage
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -210,7 +211,7 @@ FOREIGN = [
 
 
 @pytest.mark.sec(18)
-@pytest.mark.parametrize("headers", FOREIGN, ids=str)
+@parametrize_some(3, "headers", FOREIGN, ids=str)
 async def test_another_site_can_change_nothing_even_with_the_cookie(served: ServedPage, headers: dict[str, str]) -> None:
     tab = await served.tab()
     for path in ("/page/call/page.revoke", "/page/upload", "/enter"):

@@ -16,6 +16,7 @@ from gateway.base.errors import Conflict, HomebodyError, UsageError
 from memory.errors import MemoryTrouble
 from tests.gateway.conftest import street
 from tests.page.desk import Desk, desk
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -203,7 +204,7 @@ TRICKS = [
 ]
 
 
-@pytest.mark.parametrize("path", TRICKS)
+@parametrize_some(8, "path", TRICKS)
 async def test_no_trick_leads_to_another_file(page: Desk, tmp_path: Path, path: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

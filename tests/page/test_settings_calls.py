@@ -15,6 +15,7 @@ from gateway.config.settings_form import groups, holds_secret, sections
 from gateway.config.syntax_tree import dotted_key
 from gateway.settings.root import AgentDefaults, Settings
 from tests.page.desk import Desk, desk
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -139,7 +140,8 @@ async def test_a_file_that_was_changed_meanwhile_is_not_written_over(page: Desk,
     assert again["written"] is True
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    5,
     ("key", "value", "said"),
     [
         ("logging.level", "loud", "is not allowed here"),

@@ -18,6 +18,7 @@ from channels.web.conversation_log import LARGEST, ConversationLog
 from channels.web.stored_files import StoredFiles, plain_name, plain_type
 from gateway.base.clock import SystemClock
 from tests.patience import PATIENCE
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -385,9 +386,7 @@ class PagePeer:
         await self._channel.press(SESSION, line["key"], value, key=f"press-{self._count}")
 
 
-@pytest.mark.parametrize(
-    "rule", [rule for rule in CHECKS if rule.__name__ not in PagePeer.lacks], ids=lambda rule: rule.__name__
-)
+@parametrize_some(11, "rule", [rule for rule in CHECKS if rule.__name__ not in PagePeer.lacks], ids=lambda rule: rule.__name__)
 async def test_the_channel_of_the_page_keeps_the_rule(rule: Any, tmp_path: Path) -> None:
     assert PagePeer.lacks <= set(MAY_LACK)
     await rule(PagePeer(tmp_path / "web"))

@@ -25,6 +25,9 @@ Answer: TypeAlias = "bytes | Callable[[Seen, Write], Awaitable[None]]"
 PUBLIC = "93.184.216.34"
 """An address that stands for a public web server; ``network_of`` leads it to loopback."""
 
+TLS_HANDSHAKE = b"\x16"
+"""The first byte of who speaks TLS."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -53,7 +56,10 @@ class WebPeer:
         self.serving.add(task)
         task.add_done_callback(self.serving.discard)
         try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            first = await reader.readexactly(1)
+            if first == TLS_HANDSHAKE:  # a server without TLS ends it
+                return
+            head = (first + await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             method, target, _ = head[0].split(" ")
             assert target.isascii()
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}

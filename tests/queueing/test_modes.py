@@ -14,6 +14,7 @@ from agent.models.scripted import Stall
 from gateway.ledger.sqlite import SqliteLedger
 from tests.peers.wire import picture
 from tests.queueing.conftest import Slow, newest
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,7 +146,7 @@ async def test_an_interruption_before_the_turn_has_begun_loses_nothing(town: Mak
 
 
 @pytest.mark.parametrize("newer", ["no: to ten", "/stop"])
-@pytest.mark.parametrize("steps", range(0, 120, 6))
+@parametrize_some(5, "steps", range(0, 120, 6))
 async def test_a_turn_that_is_just_ending_when_it_is_interrupted_ends(town: Make, steps: int, newer: str) -> None:
     t = town(messages=mode("interrupt"))
     slow, wire = Slow(t), t.wire()
@@ -332,7 +333,7 @@ async def test_stopping_ends_what_was_let_in_too_and_what_waits_goes_on(town: Ma
     assert sorted(wire.said()) == ["re: two", "⏹️ Stopped."]
 
 
-@pytest.mark.parametrize("steps", [0, 1, 3, 8, 20, 50, 120])
+@parametrize_some(4, "steps", [0, 1, 3, 8, 20, 50, 120])
 async def test_stopping_at_any_moment_leaves_no_message_between_chairs(town: Make, steps: int) -> None:
     t = town()
     t.answer = lambda _: [Stall()]
@@ -552,7 +553,7 @@ async def test_stop_is_also_for_what_interrupted_and_waits_out_its_pause(town: M
     assert "no: to ten" not in str(t.model.requests[-1].messages)
 
 
-@pytest.mark.parametrize("steps", range(0, 60, 3))
+@parametrize_some(5, "steps", range(0, 60, 3))
 async def test_stop_just_behind_an_interruption_leaves_nothing_to_answer(town: Make, steps: int) -> None:
     t = town(messages=mode("interrupt", debounceMs=500))
     slow, wire = Slow(t), t.wire()
@@ -569,7 +570,7 @@ async def test_stop_just_behind_an_interruption_leaves_nothing_to_answer(town: M
     assert [row.state for row in rows] == ["answered"] * 3
 
 
-@pytest.mark.parametrize(("together", "steps"), [(1, 0), (1, 2), (1, 20), (2, 0), (2, 2), (2, 20), (3, 0)])
+@parametrize_some(2, ("together", "steps"), [(1, 0), (1, 2), (1, 20), (2, 0), (2, 2), (2, 20), (3, 0)])
 @pytest.mark.parametrize("name", ["collect", "steer", "followup", "interrupt"])
 async def test_what_is_said_after_a_stop_is_answered(town: Make, name: str, together: int, steps: int) -> None:
     t = town(messages=mode(name, debounceMs=500))

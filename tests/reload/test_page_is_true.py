@@ -8,7 +8,6 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from pydantic import ValidationError
 
 from agent.models.catalog.prices import ESTIMATE, Price
@@ -21,6 +20,7 @@ from gateway.logs.redaction import Redactor
 from gateway.routing.access import Actor
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.settings.root import LoggingSettings, Settings
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -302,7 +302,7 @@ def test_no_kind_of_section_that_holds_at_once_is_left_out() -> None:
     assert not [key for key in hot if not key.startswith((*HOLDS, *alike))]
 
 
-@pytest.mark.parametrize("section", HOLDS)
+@parametrize_some(9, "section", HOLDS)
 async def test_what_is_said_there_holds_at_once_in_a_running_house(place: Place, section: str) -> None:
     said, look, before, after = HOLDS[section]
     with configure(LoggingSettings(), place.paths, Redactor(), console=False) as logs:

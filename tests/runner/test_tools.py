@@ -40,10 +40,10 @@ ROOT = Path(__file__).parents[2]
 BASH = Path("/bin/bash").read_bytes()
 
 
-async def told_by(one: Hands, job: str, words: str, told: str = "") -> None:
+async def told_by(one: Hands, job: str, words: str, told: str = "", *, timeout: int = 10) -> None:  # noqa: ASYNC109 - of one poll
     """Poll a job until it has said these words."""
     while words not in told:
-        told += (await one.process("poll", job=job, timeout=10)).text
+        told += (await one.process("poll", job=job, timeout=timeout)).text
 
 
 async def test_a_command_says_what_it_printed_its_exit_code_and_how_long_it_took(tmp_path: Path) -> None:
@@ -480,7 +480,7 @@ async def test_the_file_of_a_running_command_is_untrusted_while_it_is_written(tm
     async with hands(tmp_path, files=CommandTaint(known, tmp_path / "workspace")) as one:
         for network in (False, True):
             answer = await one.exec("echo a; sleep 100", background=True, network=network)
-            await told_by(one, answer.details["job"], "(nothing new)")
+            await told_by(one, answer.details["job"], "(nothing new)", timeout=1)
             path = (await one.process("poll", job=answer.details["job"])).details["output"]
             assert bool(known.of(PurePosixPath(path))) is network
 

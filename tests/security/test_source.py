@@ -62,11 +62,12 @@ def modules() -> list[tuple[str, ast.Module]]:
 
 @cache
 def calls(tree: ast.AST) -> list[tuple[str, str, ast.Call]]:
-    """Return (object, method, call) of each call; the object is "" for a plain function."""
+    """Return (object, method, call) of each call; the object is "" for a plain function, and "…" for what is no name."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            found.append((ast.unparse(node.func.value), node.func.attr, node))
+            holder = node.func.value
+            found.append((holder.id if isinstance(holder, ast.Name) else "…", node.func.attr, node))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             found.append(("", node.func.id, node))
     return found

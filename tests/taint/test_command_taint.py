@@ -18,6 +18,7 @@ from agent.tools.protocol import Act
 from agent.tools.untrusted_files import UntrustedFiles
 from memory.audience import OWNER
 from tests.peers.phone import Village
+from tests.sampling import parametrize_some
 from tests.taint.test_untrusted_files import CLEAN
 
 WEB = frozenset({"web:evil.example"})
@@ -204,8 +205,7 @@ def fetched(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Command
     return taint
 
 
-@pytest.mark.parametrize(
-    ("command", "cwd"),
+@parametrize_some(6, ("command", "cwd"),
     [
         ("git show origin/main:a.txt", "one"), ("git diff HEAD origin/main -- a.txt", "one"), ("git log -p origin/main -- a.txt", "one"),
         ("git log -p up -- a.txt evil.md", "one"), ("git show HEAD:a.txt", "one"), ("git status", "one"),
@@ -223,8 +223,7 @@ def test_git_prints_untrusted_text_where_a_command_brought_such_text_into_the_re
     assert sources(fetched, command, cwd) != ()
 
 
-@pytest.mark.parametrize(
-    ("command", "cwd"),
+@parametrize_some(4, ("command", "cwd"),
     [
         ("git show HEAD:a.txt", "two"), ("git diff HEAD -- a.txt", "two"), ("git -C two diff HEAD -- a.txt", ""),
         ("git log -p a.txt b.txt", "two"), ("cat a.txt", "one"), ("cat a.txt b.txt", "one"), ("git log -3 -- a.txt", "two"),
@@ -248,8 +247,7 @@ def test_a_folder_that_is_linked_to_another_repository_counts_as_that_one(fetche
     assert fetched.sources(act, CLEAN) != ()
 
 
-@pytest.mark.parametrize(
-    "command",
+@parametrize_some(8, "command",
     [
         "python3 plan.md", "sort --files0-from=plan.md", "wc --files0-fr=plan.md", "find plan.md -exec sh x {} +", "grep -r plan.md",
         "grep -r obey --exclude-from plan.md", "grep -rf plan.md", "xargs -a plan.md cat", "./cat plan.md", "notes/date",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import programs
+from tests.sampling import parametrize_some
 from tests.unasked.night import MESSAGES, lines
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,7 @@ def life(folder: Path, part: str, fault: str = "") -> int:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize(("part", "step"), STEPS)
+@parametrize_some(3, ("part", "step"), STEPS)
 def test_each_message_arrives_once_whatever_step_is_cut_off(tmp_path: Path, part: str, step: str, moment: str) -> None:
     if part == "morning":
         assert life(tmp_path, "night") == 0

@@ -18,6 +18,7 @@ from tests.gateway.test_telegram_house import ANNA
 from tests.peers.speech import SpeechPeer
 from tests.peers.telegram import TOKEN, TelegramPeer
 from tests.peers.web import web_peer
+from tests.sampling import parametrize_some
 from tests.voice.recordings import opus
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def street(tmp_path: Path) -> AsyncIterator[Street]:
 
 
 @pytest.mark.cpu_seconds(300)
-@pytest.mark.parametrize("step", STEPS)
+@parametrize_some(3, "step", STEPS)
 async def test_a_kill_at_any_step_answers_once_and_asks_at_most_once_more(street: Street, step: str) -> None:
     async with street.house(step) as process:
         await street.peer.attach(ANNA, "voice", opus(12), media_type="audio/ogg")

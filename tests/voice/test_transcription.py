@@ -24,6 +24,7 @@ from memory.audience import Audience
 from tests.attachments.test_intake import NOON, Platform, Room
 from tests.peers.speech import MOODS, SpeechPeer
 from tests.peers.web import WebPeer, network_of, web_peer
+from tests.sampling import parametrize_some
 from tests.voice.recordings import opus, wav
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ TROUBLE = {
 }
 
 
-@pytest.mark.parametrize("mood", TROUBLE)
+@parametrize_some(5, "mood", TROUBLE)
 async def test_failures_are_told_with_what_mends_them_and_without_the_server_s_words(tmp_path: Path, mood: str) -> None:
     async with booth(tmp_path, *[mood] * 3) as here:
         found = await here.transcribe()

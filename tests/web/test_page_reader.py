@@ -17,6 +17,7 @@ from agent.tools.web.fetch_protocol import Fetched
 from agent.tools.web.page_reader import PageReader, PageText
 from tests import programs
 from tests.patience import PATIENCE
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +118,8 @@ async def test_a_page_may_name_its_own_charset() -> None:
 
 
 @pytest.mark.cpu_seconds(300)
-@pytest.mark.parametrize(
+@parametrize_some(
+    5,
     ("html", "words"),
     [
         ("<div>" * 20_000 + "deep" + "</div>" * 20_000, "deep"),
@@ -254,7 +256,8 @@ async def test_a_pdf_of_pictures_is_told() -> None:
 
 
 @pytest.mark.cpu_seconds(300)
-@pytest.mark.parametrize(
+@parametrize_some(
+    3,
     "body",
     [
         lambda: pdf("x", bomb=900_000_000),  # only where it is used: writing it takes seconds and gigabytes

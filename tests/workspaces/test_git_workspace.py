@@ -24,6 +24,7 @@ from gateway.workspaces.commit_stream import blob_of
 from gateway.workspaces.repository import REPOSITORY, Repository
 from memory.protocol import Author
 from tests.properties import examples
+from tests.sampling import parametrize_some
 from tests.workspaces.clones import Clones, git
 
 if TYPE_CHECKING:
@@ -281,7 +282,7 @@ TEMPLATES = {"MEMORY.md": "# Memory\n", "USER.md": "# You\n", "BOOTSTRAP.md": "#
 
 
 @pytest.mark.parametrize("mounted_again", [False, True])
-@pytest.mark.parametrize("notes", [0, 1, 12])
+@parametrize_some(2, "notes", [0, 1, 12])
 def test_a_folder_that_was_found_empty_and_laid_anew_takes_nothing_from_others(
     clones: Clones, notes: int, mounted_again: bool
 ) -> None:
@@ -379,7 +380,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@parametrize_some(2, "damage", DAMAGES)
 def test_a_damaged_repository_is_set_aside_and_nothing_is_lost(clones: Clones, damage: str) -> None:
     one, two = clones.clone("one"), clones.clone("two")
     one.write("MEMORY.md", "a\n")
