@@ -22,6 +22,7 @@ from agent.models.scripted import ScriptedModel, Stall
 from agent.models.token_estimate import estimate, weight_of_request
 from agent.transcript.entries import Compacted, Pinned, ResultsCleared, Said, Unpinned
 from tests.properties import examples
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +113,7 @@ async def test_a_summariser_that_gives_no_summary_costs_no_history(room: Make, a
     assert (await r.say("are you there?")).reply == "still here"
 
 
-@pytest.mark.parametrize("answer", ["They talked.", Failure(kind="overloaded", message="busy")], ids=["no form", "a failure"])
+@parametrize_some(1, "answer", ["They talked.", Failure(kind="overloaded", message="busy")], ids=["no form", "a failure"])
 async def test_summaries_that_fail_are_not_asked_for_at_each_turn(
     room: Make, answer: object, caplog: pytest.LogCaptureFixture
 ) -> None:

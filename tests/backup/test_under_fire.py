@@ -25,6 +25,7 @@ from gateway.mail.send_records import OUTGOING, SendRecord, SendRecords
 from tests.fire.loop import Fire
 from tests.fire.scenarios import SCENARIOS
 from tests.fire.world import Kill, Nursery, missing_tools
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,7 +139,7 @@ class Backups:
         self.made.clear()
 
 
-@pytest.mark.parametrize("name", ["by itself", "steered"])
+@parametrize_some(1, "name", ["by itself", "steered"])
 async def test_a_backup_of_a_house_that_is_killed_lacks_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests import programs
 from tests.calendar.conftest import calendar, event
 from tests.models.conftest import compatible_peer
@@ -98,6 +100,7 @@ async def test_an_event_is_made_once(radicale: Radicale, compatible_peer: Compat
     assert "is already in personal" in told(compatible_peer)
 
 
+@pytest.mark.long
 async def test_an_event_is_moved_once(radicale: Radicale, compatible_peer: CompatiblePeer, tmp_path: Path) -> None:
     await radicale.put("personal/dentist.ics", DENTIST)
     home = Home(tmp_path / "home", radicale, compatible_peer)

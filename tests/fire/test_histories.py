@@ -39,9 +39,10 @@ from gateway.settings.root import Settings
 from tests.fire.loop import STEPS
 from tests.fire.paper import Line, Platform
 from tests.fire.scenarios import Verdict, judge_view
+from tests.properties import examples
 from tests.queueing.conftest import newest
 
-HISTORIES = int(os.environ.get("HOMEBODY_FIRE_HISTORIES", "10"))
+HISTORIES = int(os.environ.get("HOMEBODY_FIRE_HISTORIES", examples(20)))
 """How many are drawn; before a release thousands."""
 pytestmark = [pytest.mark.timeout(600 + 60 * HISTORIES), pytest.mark.cpu_seconds(120 + 10 * HISTORIES)]
 LONGEST_REST = 2000
@@ -272,7 +273,11 @@ class ForgottenSends(History):
 
 
 @pytest.mark.parametrize(
-    ("broken", "found"), [(AcknowledgedTooEarly, "was lost|/new|/compact"), (ForgottenSends, "answered twice|/new|/compact")]
+    ("broken", "found"),
+    [
+        pytest.param(AcknowledgedTooEarly, "was lost|/new|/compact", marks=pytest.mark.long),
+        (ForgottenSends, "answered twice|/new|/compact"),
+    ],
 )
 def test_what_is_broken_on_purpose_is_found(broken: type[History], found: str) -> None:
     looking = settings(

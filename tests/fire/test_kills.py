@@ -12,7 +12,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from gateway.turns.interrupted import MAX_ATTEMPTS
 from tests.fire.loop import CALLS, PLACES, burn, sample
 from tests.fire.scenarios import SCENARIOS
 from tests.fire.world import Kill, missing_tools
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from tests.fire.loop import Fire
@@ -35,7 +35,7 @@ TRIED = [
 """A few: `make fire` tries all, and .ci/run draws from each as often as from any other."""
 
 
-@pytest.mark.parametrize("name", TRIED)
+@parametrize_some(2, "name", TRIED)
 async def test_nothing_is_lost_said_twice_or_done_twice_wherever_the_house_is_killed(fire: Fire, name: str) -> None:
     scenario = SCENARIOS[name]
     await fire.grow([scenario])
@@ -48,18 +48,13 @@ async def test_nothing_is_lost_said_twice_or_done_twice_wherever_the_house_is_ki
     assert fire.rows[name].kills >= KILLS
 
 
-async def test_a_named_place_kills_the_process_and_the_next_one_goes_on(fire: Fire) -> None:
-    scenario = SCENARIOS["one message"]
-    for place in (
-        "before-accept",
-        "after-accept",
-        "after-claim",
-        "before-transcript",
-        "before-finish",
-        "after-sending",
-        "before-sent",
-    ):
-        assert await fire.run(scenario, (Kill(place, 1),)), f"{place} was never reached"
+@parametrize_some(
+    3,
+    "place",
+    ["before-accept", "after-accept", "after-claim", "before-transcript", "before-finish", "after-sending", "before-sent"],
+)
+async def test_a_named_place_kills_the_process_and_the_next_one_goes_on(fire: Fire, place: str) -> None:
+    assert await fire.run(SCENARIOS["one message"], (Kill(place, 1),)), f"{place} was never reached"
     assert fire.failures == []
 
 
@@ -89,7 +84,7 @@ def test_the_environment_names_the_place_at_which_the_process_dies() -> None:
     assert said("before-b:2") == said("") == (0, b"a\nb\n")
 
 
-@pytest.mark.parametrize("name", ["steered", "answered together"])
+@parametrize_some(1, "name", ["steered", "answered together"])
 async def test_messages_of_a_turn_that_is_given_up_are_each_named_or_answered(fire: Fire, name: str) -> None:
     scenario = SCENARIOS[name]
     assert await fire.run(scenario, tuple(Kill("before-finish", 1) for _ in range(MAX_ATTEMPTS)))
@@ -97,8 +92,8 @@ async def test_messages_of_a_turn_that_is_given_up_are_each_named_or_answered(fi
     assert fire.rows[name].verdict.given_up, "it was tried as often as a turn may be"
 
 
-@pytest.mark.parametrize(
-    ("name", "place"), [("answered together", "before-transcript"), ("steered by webhook", "before-settle_call")]
+@parametrize_some(
+    1, ("name", "place"), [("answered together", "before-transcript"), ("steered by webhook", "before-settle_call")]
 )
 async def test_what_is_said_while_a_gateway_closes_is_answered_by_the_next_one(fire: Fire, name: str, place: str) -> None:
     scenario = SCENARIOS[name]  # the model is asked the second time by the notes that are taken at closing

@@ -11,6 +11,7 @@ import pytest
 from tests.fire.platforms import CallingTelegram, WatchedSlack, WatchedTelegram
 from tests.fire.scenarios import SCENARIOS
 from tests.fire.world import STATE, Kill
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +110,7 @@ async def test_forgetting_that_a_send_was_begun_is_seen_as_a_double(fire: Fire) 
     assert "doubled" in await found(fire, "one message", "recvfrom", ("telegram", 1), between=forget)
 
 
+@pytest.mark.long
 async def test_forgetting_that_a_tool_was_begun_is_seen_as_a_second_deed(fire: Fire) -> None:
     forget = meddling("DELETE FROM tool_call")
     assert "effect twice" in await found(fire, "three with effects", "before-transcript", between=forget)
@@ -137,6 +139,7 @@ async def test_a_turn_that_is_not_taken_up_again_after_the_disk_failed_is_seen_a
     assert "lost" in await found_on_a_bad_disk(fire, "one message", "pwrite64:{}=ENOSPC*3@model:1", drop)
 
 
+@pytest.mark.long
 async def test_a_send_that_is_forgotten_when_the_disk_fails_is_seen_as_a_double(fire: Fire) -> None:
     forget = (
         "AFTER UPDATE OF state ON outbox WHEN NEW.state = 'sent' AND NEW.attempt = 1 AND NEW.id > 1 "
@@ -162,12 +165,14 @@ async def test_a_decision_that_is_forgotten_is_seen(fire: Fire) -> None:
     assert "approval lost" in fire.rows["asked and approved"].verdict.problems
 
 
+@pytest.mark.long
 async def test_forgetting_that_an_approved_act_was_begun_is_seen_as_a_second_deed(fire: Fire) -> None:
     forget = meddling("DELETE FROM tool_call")
     assert "effect twice" in await found(fire, "asked and approved", "before-transcript", between=forget)
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    1,
     ("statements", "kinds"),
     [
         (

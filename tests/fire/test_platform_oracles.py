@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.fire.platforms import WatchedDiscord, WatchedSlack
 from tests.fire.scenarios import SCENARIOS
 from tests.fire.test_oracle import ForgetfulTelegram, meddling
@@ -53,6 +55,7 @@ async def told(fire: Fire, name: str, kill: str, *, youth: tuple[str, ...] = (),
     raise AssertionError(f"{kill} was never reached in {TRIES} runs of {name!r}")
 
 
+@pytest.mark.long
 async def test_noting_how_far_was_read_before_storing_that_is_seen_as_a_loss_and_forgetting_a_send_as_a_double(
     fire: Fire,
 ) -> None:
@@ -98,6 +101,7 @@ class OrderlySlack(WatchedSlack):
         await self.until(lambda: not self.waiting or not self.delivery.sockets, QUIET_SECONDS)  # else the house was killed
 
 
+@pytest.mark.long
 async def test_a_change_that_is_acknowledged_before_it_is_stored_or_both_answered_and_told_is_seen(fire: Fire) -> None:
     """A change is both answered and told when its message still waits, and its line is kept for the next message nevertheless."""
     kinds, words = await told(fire, "changed before the answer", "before-accept:2", platform=ForgetfulTelegram)

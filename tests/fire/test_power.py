@@ -16,6 +16,7 @@ from tests.fire.loop import seed_of_the_day
 from tests.fire.power import Disk
 from tests.fire.scenarios import SCENARIOS, Verdict, judge
 from tests.fire.world import Kill, Nursery, World
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -84,7 +85,7 @@ PLACES = [
 DRAWN = [*zip(random.Random(seed_of_the_day()).sample(PLACES, 3), (0.0, 0.6, 0.6), strict=True)]
 
 
-@pytest.mark.parametrize(("kill", "torn"), DRAWN)
+@parametrize_some(1, ("kill", "torn"), DRAWN)
 async def test_what_was_promised_survives_a_loss_of_power(tmp_path: Path, nursery: Nursery, kill: str, torn: float) -> None:
     verdict = await outage(tmp_path, nursery, "three with effects", kill, torn=torn)
     assert not verdict.problems, (kill, verdict.told)
@@ -94,7 +95,7 @@ IN_THE_WORKSPACE = [(name, place) for name in ("reset", "a file") for place in P
 """A fresh start, whose flush writes what was said into the day's note, and a file that is taken in: where power fails meanwhile."""
 
 
-@pytest.mark.parametrize(("name", "kill"), random.Random(seed_of_the_day()).sample(IN_THE_WORKSPACE, 2))
+@parametrize_some(1, ("name", "kill"), random.Random(seed_of_the_day()).sample(IN_THE_WORKSPACE, 2))
 async def test_what_was_confirmed_in_the_workspace_survives_a_loss_of_power(
     tmp_path: Path, nursery: Nursery, name: str, kill: str
 ) -> None:
@@ -102,12 +103,13 @@ async def test_what_was_confirmed_in_the_workspace_survives_a_loss_of_power(
     assert not verdict.problems, (name, kill, verdict.told)
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    1,
     ("name", "ignored", "found"),
     [
+        ("three with effects", of_a_deed, "effect lost"),
         ("reset", of_a_note, "memory lost"),
         ("a file", of_a_file, "file"),
-        ("three with effects", of_a_deed, "effect lost"),
     ],
 )
 async def test_a_workspace_that_is_not_synced_is_seen(
@@ -117,11 +119,12 @@ async def test_a_workspace_that_is_not_synced_is_seen(
     assert found in verdict.problems, verdict
 
 
-@pytest.mark.parametrize(
+@parametrize_some(
+    1,
     ("ignored", "found", "kills"),
     [
-        (of_the_ledger, "lost", ("before-sending:1", "before-finish:1", "before-sending:1")),
         (of_a_transcript, "transcript", ("after-finish:1",)),
+        (of_the_ledger, "lost", ("before-sending:1", "before-finish:1", "before-sending:1")),
     ],
 )
 async def test_a_house_that_does_not_sync_is_seen(

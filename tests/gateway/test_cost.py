@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+import pytest
+
 from benchmarks.cost import Turn, run, week
 from gateway.skills.catalog import bundled_folder
 
@@ -12,7 +14,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-async def test_a_day_rides_on_the_cache_and_the_first_hello_is_small(tmp_path: Path) -> None:
+async def test_a_morning_rides_on_the_cache_and_the_first_hello_is_small(tmp_path: Path) -> None:
+    morning = week(random.Random(11))[:12]
+    found = await run(morning, tmp_path / "on", agent={}, session={})
+    without = await run(morning, tmp_path / "off", agent={}, session={}, caching=False)
+    assert found["failed"] == 0
+    assert found["first"] <= 4000
+    assert found["readInBursts"] >= 0.9
+    assert found["dollars"] <= 0.6 * without["dollars"]
+
+
+@pytest.mark.long
+async def test_a_day_rides_on_the_cache_and_choices_cost_what_they_should(tmp_path: Path) -> None:
     day = week(random.Random(11))[:30]
     found = await run(day, tmp_path / "on", agent={}, session={})
     assert found["failed"] == 0

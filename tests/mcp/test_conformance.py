@@ -16,6 +16,7 @@ import pytest
 from tests.mcp.house import PEERS, ROOT
 from tests.patience import PATIENCE
 from tests.peers.aimock import missing_part, node_path
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize("scenario", sorted(CHECKS))
+@parametrize_some(1, "scenario", sorted(CHECKS))
 async def test_the_official_suite_is_content(scenario: str, tmp_path: Path) -> None:
     suite, node = PEERS / "conformance/dist/index.js", node_path()
     if (reason := missing_part()) or node is None or not suite.exists():

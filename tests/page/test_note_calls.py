@@ -252,8 +252,9 @@ async def test_an_agent_reaches_its_own_files_alone(tmp_path: Path) -> None:
         assert (await page("memory.log", agent="main", path="memory/plan.md"))["versions"] == []
 
 
-async def test_a_note_of_5_mb_is_read_in_pages_and_not_edited(page: Desk, tmp_path: Path) -> None:
-    text = "".join(f"line {number} of a long note\n" for number in range(200_000))
+@pytest.mark.parametrize("lines", [40_000, pytest.param(200_000, marks=pytest.mark.long)])
+async def test_a_note_of_a_few_mb_is_read_in_pages_and_not_edited(page: Desk, tmp_path: Path, lines: int) -> None:
+    text = "".join(f"line {number} of a long note\n" for number in range(lines))
     (tmp_path / "workspace/memory/long.md").write_text(text)
     read = await page("memory.read", agent="main", path="memory/long.md")
     assert (read["editable"], len(read["text"]) <= PAGE) == (False, True)

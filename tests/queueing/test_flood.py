@@ -6,6 +6,8 @@ import tracemalloc
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from gateway.base.clock import ManualClock
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
@@ -27,11 +29,12 @@ if TYPE_CHECKING:
 
     Make = Callable[..., Town]
 
-MANY, CHARS = 10_000, 200
+CHARS = 200
 SESSION = "agent:main:main"
 
 
-async def test_ten_thousand_messages_of_one_chat_wait_on_disk_and_cost_little_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("many", [2000, pytest.param(10_000, marks=pytest.mark.long)])
+async def test_thousands_of_messages_of_one_chat_wait_on_disk_and_cost_little_memory(tmp_path: Path, many: int) -> None:
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
     route, actor = Route(agent="main", session=SESSION, audience=OWNER), Actor(role="owner", person="anna", sender="anna")
     wire = Wire()
@@ -48,7 +51,7 @@ async def test_ten_thousand_messages_of_one_chat_wait_on_disk_and_cost_little_me
             received_at=NOON,
         )
 
-    for first in range(0, MANY, 2000):
+    for first in range(0, many, 2000):
         await ledger.inbox.accept("wire:default", [arrival(number) for number in range(first, first + 2000)])
     turns: list[int] = []
 
@@ -66,17 +69,17 @@ async def test_ten_thousand_messages_of_one_chat_wait_on_disk_and_cost_little_me
     inbox = inbox_of(ledger, line.join)
     lanes.pause()
     tracemalloc.start(1)
-    assert await inbox.replay() == MANY
+    assert await inbox.replay() == many
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert lanes.queued(SESSION) == MANY
+    assert lanes.queued(SESSION) == many
     assert len(lanes.waiting(SESSION)) == 100, "nobody looks at more than the front of the line"
     lanes.resume()
     await lanes.quiet()
-    assert turns == [20] * (MANY // 20)
-    assert (await ledger.tally()).waiting == MANY, "a line that is gone is made anew from the ledger"
+    assert turns == [20] * (many // 20)
+    assert (await ledger.tally()).waiting == many, "a line that is gone is made anew from the ledger"
     await ledger.close()
-    assert peak < 8 * 1024 * 1024, f"{peak:,} bytes for {MANY} messages"
+    assert peak < many * 838, f"{peak:,} bytes for {many} messages"
 
 
 async def test_a_flood_is_answered_whole_in_few_turns(town: Make) -> None:

@@ -113,8 +113,11 @@ async def test_what_uses_too_much_is_ended_and_told(confined: Make) -> None:
         assert "too much memory" in fed.text or "MemoryError" in fed.text, fed.text
 
 
+@pytest.mark.parametrize("rounds", [2, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("means", ["bwrap", "off"])
-async def test_a_command_can_be_ended_at_any_moment_after_its_start(runner: Runner, tmp_path: Path, means: str) -> None:
+async def test_a_command_can_be_ended_at_any_moment_after_its_start(
+    runner: Runner, tmp_path: Path, means: str, rounds: int
+) -> None:
     moments = random.Random(7)
     how = confinement("bwrap", tmp_path, Limits())
 
@@ -132,7 +135,7 @@ async def test_a_command_can_be_ended_at_any_moment_after_its_start(runner: Runn
         assert alive(this) == []
         await reading
 
-    for _ in range(20):
+    for _ in range(rounds):
         await asyncio.gather(*(start_and_kill() for _ in range(10)))
 
 

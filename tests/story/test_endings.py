@@ -17,6 +17,7 @@ import pytest
 
 from gateway.base.state_lock import describe
 from tests.patience import PATIENCE
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,7 @@ def test_a_reader_that_has_seen_enough_ends_a_command_quietly(shell: Callable[[s
     assert "BrokenPipe" not in found.stderr
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@parametrize_some(2, "closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_stream_that_was_closed_does_no_harm(shell: Callable[[str], subprocess.CompletedProcess[str]], closed: str) -> None:
     found = shell(f"{HOMEBODY} agent -m 'Remember that the door is green.' {closed}; echo code $?")
     assert found.stdout.splitlines()[-1] == "code 0"

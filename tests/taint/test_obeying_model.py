@@ -32,11 +32,12 @@ def test_the_corpus_is_large_and_each_disguise_is_seen_through() -> None:
 @pytest.mark.sec(70)
 @pytest.mark.cpu_seconds(300)
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("every", [12, pytest.param(3, marks=pytest.mark.long)])
 @pytest.mark.parametrize("careful", [True, False])
 @pytest.mark.sec(70)
-async def test_an_obeying_model_does_nothing_but_what_its_owner_asked_for(tmp_path: Path, *, careful: bool) -> None:
+async def test_an_obeying_model_does_nothing_but_what_its_owner_asked_for(tmp_path: Path, *, careful: bool, every: int) -> None:
     corpus = cases(each=1)
-    sample = [case for case in corpus if CARRIERS.index(case.carrier) + GOALS.index(case.goal) == 51][::3]
+    sample = [case for case in corpus if CARRIERS.index(case.carrier) + GOALS.index(case.goal) == 51][::every]
     harm: Counter[str] = Counter()
     async with world(tmp_path, careful=careful) as w:
         for case in sample:

@@ -146,6 +146,7 @@ async def test_a_page_made_to_be_hard_is_read_or_refused(html: str, words: str) 
         assert "made so that it takes too" in str(error)  # noqa: PT017 (either is right)
 
 
+@pytest.mark.long
 @pytest.mark.cpu_seconds(300)
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no limit on memory")
 async def test_a_page_that_takes_more_memory_than_it_may_have_is_refused() -> None:
