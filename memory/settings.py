@@ -1,6 +1,6 @@
 """The ``memorySearch`` settings: embedder, sources, chunking, sync and ranking."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
@@ -15,6 +15,10 @@ class _Section(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", defer_build=True, allow_inf_nan=False
     )
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return itself, as it cannot change: each validation copies the sections that are defaults of others."""
+        return self
 
 
 def _address(url: SecretStr) -> SecretStr:

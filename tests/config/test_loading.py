@@ -406,3 +406,12 @@ def test_what_needs_no_yaml_parser_imports_none(tmp_path, name, text):
         "sys.exit('yaml' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_sections_that_nobody_wrote_are_not_copied(tmp_path: Path) -> None:
+    first, second = (check("{agents: {defaults: {name: 'Anna'}}}", tmp_path / "homebody.yaml", {}).settings for _ in range(2))
+    assert first is not None
+    assert second is not None
+    for section in ("logging", "channels", "tools", "budgets"):
+        assert getattr(first, section) is getattr(second, section)
+    assert first.agents.defaults.memory_search is second.agents.defaults.memory_search
