@@ -150,16 +150,11 @@ class PrunedToolsSettings(Section):
     """Tools whose results are never pruned; this wins over ``allow``."""
 
 
-def is_cached_by_time(model: str) -> bool:
-    """Whether the provider of a model (``provider/model``) keeps prompts for a while from their last reading on: Anthropic's rule."""
-    return model.startswith(("anthropic/", "openrouter/anthropic/"))
-
-
 class PruningSettings(Section):
     """Cache-TTL pruning: old tool results are sent shorter once the provider has forgotten the prompt anyway."""
 
     mode: Literal["off", "cache-ttl"] | None = None
-    """``cache-ttl`` or ``off``. Unset: ``cache-ttl`` for Anthropic models, ``off`` for others."""
+    """``cache-ttl`` or ``off``. Unset: ``cache-ttl`` for Anthropic's models and others behind its API, ``off`` for the rest."""
     ttl: Duration | None = None
     """Silence after which the prompt counts as forgotten: ``"5m"``, ``"600"`` or seconds. Unset: the cache retention in force."""
     keep_last_assistants: Annotated[int, Field(ge=0)] = 3
@@ -179,11 +174,9 @@ class PruningSettings(Section):
     tools: PrunedToolsSettings = PrunedToolsSettings.model_construct()
     """Whose results may be pruned."""
 
-    def is_on(self, model: str) -> bool:
-        """Whether to prune for a model, given by its ``provider/model``."""
-        if self.mode is not None:
-            return self.mode == "cache-ttl"
-        return is_cached_by_time(model)
+    def is_on(self, *, by_time: bool) -> bool:
+        """Whether to prune for a model whose provider keeps prompts ``by_time``, or not."""
+        return by_time if self.mode is None else self.mode == "cache-ttl"
 
 
 class CacheRefreshSettings(Section):

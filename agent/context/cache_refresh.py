@@ -22,7 +22,7 @@ from agent.context.context_report import visible_chars
 from agent.context.session_context import SessionContext
 from agent.context.window import saved_by_pruning
 from agent.messages import Text, UserMessage
-from agent.settings import is_cached_by_time
+from agent.models.protocol import is_cached_by_time
 from agent.transcript.entries import CacheRefreshed, Entry, Said
 
 ASKED = "[Cache refresh] Nothing is asked of you. Reply with exactly NO_REPLY."
@@ -41,7 +41,7 @@ def due(
     ``spoken``: when a person last wrote; ``ends`` returns when the session may be reset, if nobody writes.
     """
     rule = context.settings.cache_refresh
-    if not rule.hours or context.light is not None or not is_cached_by_time(context.model.name) or context.ttl != "1h":
+    if not rule.hours or context.light is not None or not is_cached_by_time(context.model) or context.ttl != "1h":
         return None
     since = context.transcript.last_call
     if since is None or not timedelta(seconds=_HOUR * REFRESH_AFTER) <= now - since < timedelta(seconds=_HOUR * TOO_LATE):
@@ -61,7 +61,7 @@ def due(
 def _pays(context: SessionContext, gaps: Sequence[float], so_far: float) -> bool:
     entries, pruning = context.transcript.entries, context.settings.context_pruning
     shrinks = 0.0
-    if pruning.is_on(context.model.name):
+    if pruning.is_on(by_time=is_cached_by_time(context.model)):
         shrinks = saved_by_pruning(entries, pruning, context.window.size, visible_chars(context))
     answers = sum(isinstance(one.body, Said) and one.body.message.role == "assistant" for one in entries)
     calls = answers / (1 + sum(gap >= _HOUR for gap in gaps))

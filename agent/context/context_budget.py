@@ -13,6 +13,7 @@ from agent.context.session_context import SessionContext
 from agent.context.window import LEAST_ANSWER, prune
 from agent.events import Event, Notice, ReplyNote
 from agent.messages import Message
+from agent.models.protocol import is_cached_by_time
 from agent.transcript.entries import Compacted, FlushBegun, FlushReceipt, Said
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class ContextBudget:
             return
         silent, settings = (context.clock.now() - since).total_seconds(), context.settings.context_pruning
         ttl, shrinks = SECONDS[context.ttl], 0.0
-        if silent >= (settings.ttl or ttl) and settings.is_on(context.model.name):
+        if silent >= (settings.ttl or ttl) and settings.is_on(by_time=is_cached_by_time(context.model)):
             shown = visible_chars(context)
             mark = prune(entries, settings, context.window.size, shown)
             if mark is not None:

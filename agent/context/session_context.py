@@ -22,9 +22,9 @@ from agent.context.window import Window, least_window
 from agent.context.workspace_files import TASK_FILES, Workspace, WorkspaceFile
 from agent.messages import Message, ToolCall, ToolMessage, UserMessage
 from agent.models import token_estimate
-from agent.models.protocol import Model, Request, Segment
+from agent.models.protocol import Model, Request, Segment, is_cached_by_time
 from agent.models.token_estimate import Calibration, Weight
-from agent.settings import AgentSettings, Level, is_cached_by_time
+from agent.settings import AgentSettings, Level
 from agent.timing import Clock
 from agent.tools.protocol import Origin, ToolContext
 from agent.tools.toolbox import OTHER_PROGRAMS, Toolbox
@@ -168,9 +168,7 @@ class SessionContext:
 
     def judge_rhythm(self, shrinks: float = 0.0) -> None:
         """Choose the retention again. When the cache has expired, a change costs nothing. ``shrinks``: the share that was just pruned."""
-        refreshed = (
-            self.settings.cache_refresh.hours * cache_retention.SECONDS["1h"] if is_cached_by_time(self.model.name) else 0.0
-        )
+        refreshed = self.settings.cache_refresh.hours * cache_retention.SECONDS["1h"] if is_cached_by_time(self.model) else 0.0
         entries = self.transcript.entries
         gaps, new = cache_retention.silences(entries), cache_retention.new_share(entries)
         self._ttl = cache_retention.cheaper(gaps, new, refreshed=refreshed, shrinks=shrinks)

@@ -10,9 +10,15 @@ from msgspec.structs import replace
 
 from agent.context.window import cold_since, is_cold, prune
 from agent.messages import AssistantMessage, Image, Text, ToolCall, ToolMessage, Usage, UserMessage
+from agent.models.adapters.anthropic import AnthropicModel
+from agent.models.catalog.known_models import ModelFacts
+from agent.models.middleware.failover import FailoverMiddleware
+from agent.models.protocol import is_cached_by_time
+from agent.models.scripted import ScriptedModel
 from agent.settings import AgentSettings, PruningSettings
 from agent.transcript.entries import Entry, Pruned, Said
 from agent.transcript.history_view import trimmed, view
+from gateway.base.clock import ManualClock
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ZONE = ZoneInfo("UTC")
@@ -62,9 +68,18 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert rules.min_prunable_tool_chars == 50_000
     assert (rules.soft_trim.max_chars, rules.soft_trim.head_chars, rules.soft_trim.tail_chars) == (4000, 1500, 1500)
     assert rules.hard_clear.placeholder == "[Old tool result content cleared]"
-    assert rules.is_on("anthropic/claude-opus-4-5")
-    assert not rules.is_on("openai/gpt-5")
-    assert not settings(mode="off").is_on("anthropic/claude-opus-4-5")
+    assert rules.is_on(by_time=True)
+    assert not rules.is_on(by_time=False)
+    assert not settings(mode="off").is_on(by_time=True)
+    assert settings(mode="cache-ttl").is_on(by_time=False)
+
+
+def test_who_keeps_prompts_by_time_is_known_by_name_and_by_api() -> None:
+    assert is_cached_by_time(ScriptedModel(name="anthropic/claude-opus-4-5"))
+    assert is_cached_by_time(ScriptedModel(name="openrouter/anthropic/claude-opus-4-5"))
+    assert not is_cached_by_time(ScriptedModel(name="openai/gpt-5"))
+    proxied = AnthropicModel("m", key="k", facts=ModelFacts(window=1000, max_output=100), base_url="http://box", provider="box")
+    assert is_cached_by_time(FailoverMiddleware([proxied, ScriptedModel(name="openai/gpt-5")], clock=ManualClock(NOON)))
 
 
 @pytest.mark.parametrize(("written", "seconds"), [("5m", 300), ("600", 600), (90, 90), ("1h", 3600), ("2.5m", 150)])

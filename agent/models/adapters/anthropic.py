@@ -106,6 +106,11 @@ class AnthropicModel:
         self._opening = asyncio.Lock()
 
     @property
+    def cached_by_time(self) -> bool:
+        """Whether prompts are kept for the time that is asked for, whoever serves the API."""
+        return True
+
+    @property
     def sees_pictures(self) -> bool:
         """Whether the model is shown pictures, as far as it is known."""
         return self._facts.images
