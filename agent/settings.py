@@ -310,10 +310,16 @@ class ModelSettings(Section):
     """Whether it thinks before it answers."""
 
 
+def _address(text: str) -> str:
+    if re.match(r"https?://[^\s/]", text, re.IGNORECASE) is None:
+        raise ValueError("the address of an API begins with http:// or https:// (write it like http://127.0.0.1:8000/v1)")
+    return text
+
+
 class ProviderSettings(Section):
     """One provider: an address, a key and the models behind it."""
 
-    base_url: str | None = None
+    base_url: Annotated[str, AfterValidator(_address)] | None = None
     """The address of the API, such as `http://127.0.0.1:8000/v1`; the provider's public one when not set."""
     api_key: SecretStr | tuple[SecretStr, ...] | None = None
     """The key that is sent, or a list of keys that are tried in turn; the provider's environment variable is used when not set."""

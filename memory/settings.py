@@ -1,5 +1,6 @@
 """The ``memorySearch`` settings: embedder, sources, chunking, sync and ranking."""
 
+import re
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -57,10 +58,16 @@ class BatchSettings(_Section):
     """After how many minutes a batch is cancelled and the missing vectors are fetched by direct calls."""
 
 
+def _service_address(text: str) -> str:
+    if re.match(r"https?://[^\s/]", text, re.IGNORECASE) is None:
+        raise ValueError("the address of a service begins with http:// or https:// (write it like http://localhost:11434/v1)")
+    return text
+
+
 class RemoteSettings(_Section):
     """``remote``: an embedding service on the network, and the key for it."""
 
-    base_url: str | None = None
+    base_url: Annotated[str, AfterValidator(_service_address)] | None = None
     """Address of the service, such as https://api.example.com/v1/, or http://localhost:11434/v1 for Ollama; unset: the provider's."""
 
     api_key: SecretStr | None = None

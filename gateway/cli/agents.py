@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gateway.config.document import Document
     from gateway.config.settings_file import Changed
     from gateway.settings.root import Settings
+    from gateway.settings.routing_settings import BindingMatch
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _LIST = ("agents", "list")
@@ -123,6 +124,7 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
     settings = invocation.loaded.settings
     _removable(settings, agent_id)
     rules: list[int] = []
+    places: list[str] = []
     files = [str(settings.agent(agent_id).workspace), *(str(path) for path in _places(invocation, agent_id) if path.exists())]
 
     def edit(document: Document) -> str:
@@ -131,6 +133,7 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
 
         present = _present(invocation, document)
         rules[:] = [place for place, rule in enumerate(present.bindings) if rule.agent_id.lower() == agent_id]
+        places[:] = [_place_of(present.bindings[rule].match) for rule in rules]
         text = without(document, (*_LIST, _removable(present, agent_id)))
         for rule in reversed(rules):
             text = without(read_document(text, document.file), ("bindings", rule))
@@ -142,12 +145,28 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
         files.append("its search index in PostgreSQL")
     changed = _change(invocation, edit)
     came = taken_over(invocation)
-    facts = {"id": agent_id, "removed": True, "bindings": len(rules), "kept": files, "file": str(changed.file), "gateway": came}
+    heir = _fresh(invocation).loaded.settings.default_agent
+    facts = {
+        "id": agent_id,
+        "removed": True,
+        "bindings": len(rules),
+        "places": places,
+        "answeredBy": heir,
+        "kept": files,
+        "file": str(changed.file),
+        "gateway": came,
+    }
     count = "its routing rule" if len(rules) == 1 else f"its {len(rules)} routing rules"
     gone = f" and {count}" if rules else ""
+    inherited = (
+        f"The agent {heir} answers there from now on, unless another rule says otherwise: {', '.join(places)}.\n"
+        if places
+        else ""
+    )
     _tell(
         facts,
         f"Removed agent {agent_id}{gone} from {changed.file}. Kept: {', '.join(files)}. {outcome(came)}\n"
+        f"{inherited}"
         f"To delete its conversations and its search index, too: homebody agents forget {agent_id}",
         as_json=as_json,
     )
@@ -227,6 +246,13 @@ def _removable(settings: Settings, agent_id: str) -> int:
             hint="Add another one first: homebody agents add ID",
         )
     return next(place for place, entry in enumerate(settings.agents.list) if entry.id == agent_id)
+
+
+def _place_of(match: BindingMatch) -> str:
+    """Return what a routing rule names, in words."""
+    ids = (("account", match.account_id), ("server", match.guild_id), ("workspace", match.team_id), ("topic", match.thread))
+    peer = [f"{match.peer.kind} {match.peer.id}"] if match.peer is not None else []
+    return " ".join((match.channel, *peer, *(f"{name} {value}" for name, value in ids if value is not None)))
 
 
 def _row(invocation: Invocation, settings: Settings, agent: str) -> dict[str, Any]:

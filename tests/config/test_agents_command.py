@@ -127,6 +127,20 @@ def test_one_that_goes_takes_its_rules_along_and_leaves_its_files(run, file, tmp
     assert "discord" not in text
 
 
+def test_who_answers_instead_of_a_removed_agent_is_told(run, file):
+    file.write_text(
+        "agents: {list: [{id: main}, {id: work}]}\n"
+        "bindings:\n"
+        "- {agentId: work, match: {channel: telegram, accountId: work}}\n"
+        "- {agentId: main, match: {channel: slack}}\n"
+        "- {agentId: work, match: {channel: telegram, peer: {kind: group, id: '-100'}}}\n"
+    )
+    code, told, _ = run("remove", "work")
+    assert code == 0
+    assert "The agent main answers there from now on" in told
+    assert "telegram account work, telegram group -100." in told
+
+
 def test_the_last_one_cannot_go_and_an_unknown_one_is_told(run, file):
     file.write_text("agents: {list: [{id: solo}]}\n")
     assert run("remove", "solo")[0] == 2

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
+from functools import reduce
+from pathlib import Path
 
 import pytest
 
 from agent.tools.image_header import read_image_header
 from channels.common.control_characters import visible
 from gateway.base.errors import SettingsError
+from gateway.base.paths import Paths
+from gateway.config.load import check
 from gateway.config.yaml_format import read_yaml
 
 
@@ -19,6 +24,14 @@ def test_a_value_that_is_not_what_its_tag_says_is_named_with_its_line(text: str)
     problem = wrong.value.problems[0]
     assert (problem.file, problem.line >= 2) == ("homebody.yaml", True)
     assert "is marked as" in problem.message
+
+
+@pytest.mark.parametrize("key", ["models.providers.box.baseUrl", "agents.defaults.memorySearch.remote.baseUrl"])
+@pytest.mark.parametrize("address", ["localhost:9510/v1", "//nas:8000", "http://", "nas", ""])
+def test_an_address_without_its_scheme_is_named_with_an_example(key: str, address: str) -> None:
+    text = json.dumps(reduce(lambda value, name: {name: value}, reversed(key.split(".")), address))
+    (problem,) = check(text, Path("homebody.json"), {}, Paths(Path("/nowhere"))).problems
+    assert "begins with http:// or https:// (write it like http://" in problem.message
 
 
 def test_a_picture_that_never_begins_costs_little() -> None:
