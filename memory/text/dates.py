@@ -42,6 +42,7 @@ _YEARS = frozenset(
 _THIS = frozenset({"this", "diesen", "dieses", "cet", "cette", "este", "esta", "questo", "questa", "quest"})
 _PEOPLE = frozenset({"jan", "april", "avril", "june", "august"})
 """Months by whose names people go, too."""
+_BESIDE = re.compile(r"\s?[,(]?\s?(?:(?:the|den|dem|le|el|il)\s)?", re.IGNORECASE)
 _FULL_YEAR = re.compile(r"(?:19|20)\d\d")
 _IN_WORDS = re.compile(r"[^\W_]+")
 _NUMBERS = re.compile(r"[\d.]*\d[\d.]*(?:(?:st|nd|rd|th|er)\b)?", re.IGNORECASE)
@@ -135,17 +136,19 @@ class _Read(Struct, frozen=True):
 @lru_cache(maxsize=16)
 def _read(question: str, today: date, order: Order) -> _Read:
     """Read it once for all that a search asks of a query."""
+    from memory.text.bare_weekdays import bare_weekdays, weekday_ranges
     from memory.text.day_lists import day_lists  # these have some hundred patterns, which only a query needs
     from memory.text.day_ranges import day_ranges
     from memory.text.days_in_words import with_days_in_figures
     from memory.text.month_ranges import month_ranges
     from memory.text.named_times import named_times
+    from memory.text.open_ranges import open_ranges
     from memory.text.relative_days import counted
 
     question = with_days_in_figures(question)
     ranges = day_ranges(question, today, order)
     rest = _without(question, ranges)
-    ranges += month_ranges(rest, today)
+    ranges += [*month_ranges(rest, today), *weekday_ranges(rest, today)]
     rest = _without(question, ranges)
     lists = day_lists(rest, today)
     rest = _without(rest, lists)
@@ -154,7 +157,23 @@ def _read(question: str, today: date, order: Order) -> _Read:
     relative = counted(rest, today)
     rest = _without(rest, relative)
     figures = figure_dates(rest, today, order)
-    return _Read(question, ranges, times, relative, lists + figures, _absolute(_without(rest, figures), today))
+    rest = _without(rest, figures)
+    absolute = _absolute(rest, today)
+    relative += bare_weekdays(_without(rest, absolute), today)
+    exact: list[Placed] = [*figures, *absolute]
+    relative = [one for one in relative if not any(_is_beside(question, one, other) for other in exact)]
+    times, open_times = open_ranges(question, times, today)
+    relative, open_relative = open_ranges(question, relative, today)
+    figures, open_figures = open_ranges(question, figures, today)
+    absolute, open_absolute = open_ranges(question, absolute, today)
+    ranges += [*open_times, *open_relative, *open_figures, *open_absolute]
+    return _Read(question, ranges, times, relative, lists + figures, absolute)
+
+
+def _is_beside(question: str, one: Placed, other: Placed) -> bool:
+    """Return whether only a comma and an article are between two phrases: "Tuesday, the 3rd of November" is one day."""
+    first, second = (one, other) if one.start < other.start else (other, one)
+    return bool(_BESIDE.fullmatch(question, first.end, second.start))
 
 
 def spans(question: str, *, today: date, order: Order = "unknown", widely: bool = False) -> list[Span]:
@@ -333,7 +352,7 @@ def _span(year: str | None, month: str | None, day: str | None, today: date) -> 
             exact = _date(str(this - 1), str(number), day)
         return Span(exact, exact) if exact else None
     if not year and number > today.month:
-        this -= 1
+        this = max(1, this - 1)
     return Span(date(this, number, 1), date(this, number, monthrange(this, number)[1]))
 
 

@@ -42,6 +42,16 @@ class FigureDate(Struct, frozen=True):
     days: tuple[date, ...]
     whole: bool
 
+    @property
+    def first(self) -> date:
+        """The first of the days."""
+        return min(self.days)
+
+    @property
+    def last(self) -> date:
+        """The last of them."""
+        return max(self.days)
+
 
 def order_in(zone: tzinfo) -> Order:
     """Return how dates with slashes are written in English where clocks show the time of a zone."""

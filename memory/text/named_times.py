@@ -22,6 +22,8 @@ from memory.text.calendar_names import (
     month_of,
     season_of,
 )
+from memory.text.halves_and_quarters import KEYS as HALF_AND_QUARTER_KEYS
+from memory.text.halves_and_quarters import halves_and_quarters
 from memory.text.parts_of_months import PARTS
 from memory.text.positions import overlaps
 from memory.text.weekdays_of_weeks import weekdays_of_weeks
@@ -130,6 +132,7 @@ def _season(match: re.Match[str], year: int) -> Days:
 
 
 _TOPICS: Sequence[tuple[Collection[str], Callable[[], Iterator[Rule]]]] = (
+    (HALF_AND_QUARTER_KEYS, halves_and_quarters),
     (PARTS, parts_of_months.rules),
     (WEEK_OF_MONTH_KEYS, weeks_of_months),
     (CALENDAR_WEEK_KEYS, calendar_weeks),

@@ -51,13 +51,18 @@ def rules() -> Iterator[Rule]:
         yield rf"(?<![\w']){text}", _part, True
 
 
+def third_of_month(year: int, month: int, part: int) -> Days:
+    """Return the first or the second ten days of a month, or those after them; ``part`` is as in ``PARTS``."""
+    first, last = month_of(year, month)
+    start = first + timedelta(days=part * _DAYS_OF_PART)
+    return start, last if part == _LAST_PART else start + timedelta(days=_DAYS_OF_PART - 1)
+
+
 def _part(match: re.Match[str], year: int) -> Days:
     """A third of a month (the last one has up to eleven days), of a season or of a year."""
     part, name = PARTS[match["part"].lower()], (match["name"] or "").lower()
     if name in MONTHS:
-        first, last = month_of(year, MONTHS[name])
-        start = first + timedelta(days=part * _DAYS_OF_PART)
-        return start, last if part == _LAST_PART else start + timedelta(days=_DAYS_OF_PART - 1)
+        return third_of_month(year, MONTHS[name], part)
     if name in SEASONS:
         month = SEASONS[name] + part
         return month_of(year + month // 13, (month - 1) % 12 + 1)

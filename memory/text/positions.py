@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 from typing import Protocol
 
 
@@ -17,6 +18,20 @@ class Placed(Protocol):
     @property
     def end(self) -> int:
         """Where it ends."""
+        ...
+
+
+class Timed(Placed, Protocol):
+    """Anything with a position that means the days from a first to a last one."""
+
+    @property
+    def first(self) -> date:
+        """The first day."""
+        ...
+
+    @property
+    def last(self) -> date:
+        """The last day."""
         ...
 
 

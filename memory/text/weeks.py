@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from memory.text.calendar_names import DAYS, MONTHS, ONE_DAY, ONE_MONTH, month_of
 from memory.text.year_words import MARKED, Days, Rule
 
-_NTH = {
+NTH = {
     word: number
     for number, words in enumerate(
         (
@@ -24,7 +24,7 @@ _NTH = {
     for word in words.split()
 }
 """How weeks of a month are counted; 0 is the last one."""
-WEEK_OF_MONTH_KEYS = _NTH.keys()
+WEEK_OF_MONTH_KEYS = NTH.keys()
 _WEEK = "week woche semaine semana settimana"
 _WEEKS = "weeks wochen semaines semanas settimane kws"
 CALENDAR_WEEK_KEYS = frozenset(
@@ -44,7 +44,7 @@ _SUNDAY, _SATURDAY = 7, 5
 
 def weeks_of_months() -> Iterator[Rule]:
     """Return how weeks, weekends and days of the week are counted in a month."""
-    nth = rf"(?<!\w)(?P<nth>{'|'.join(sorted(_NTH, key=len, reverse=True))})"
+    nth = rf"(?<!\w)(?P<nth>{'|'.join(sorted(NTH, key=len, reverse=True))})"
     name = rf"(?P<name>{ONE_MONTH})"
     weekend = r"week-?end|wochenende|fin\sde\ssemana|fine\ssettimana"
     unit = rf"(?P<unit>{weekend}|{_WEEK.replace(' ', '|')}|{ONE_DAY})s?"
@@ -76,7 +76,7 @@ def calendar_weeks() -> Iterator[Rule]:
 
 def _in_month(match: re.Match[str], year: int) -> Days | None:
     first, last = month_of(year, MONTHS[match["name"].lower()])
-    unit, nth = match["unit"].lower(), _NTH[match["nth"].lower()]
+    unit, nth = match["unit"].lower(), NTH[match["nth"].lower()]
     if unit in DAYS:
         return _nth_day(first, last, DAYS[unit], nth, days=1)
     if "end" in unit or "fin" in unit:
