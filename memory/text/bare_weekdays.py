@@ -58,11 +58,13 @@ _PAST = {
 _NOT_AFTER = frozenset(
     """
     a an the every each any some no my your his her our their next coming black good ash super palm fat which what of is are was were did
-    has had named and or der die das ein eine einen jeden jeder jedes kein mein meinen nachsten kommenden frau herr heisst mr mrs
+    has had got met saw gave told took made left bought sent wrote ate said by named and or der die das ein eine einen jeden jeder
+    jedes kein mein meinen nachsten kommenden frau herr heisst mr mrs
     le la les un une chaque tous du des ce prochain el los las cada proximo lo il gli ogni prossimo prossima e est
     """.split()  # noqa: SIM905 - a list literal of them is longer
 )
 """Words before one that is a name, is of each week, or is to come."""
+_ALSO = re.compile(r",?\s(?:(?:and|or|und|oder|et|ou|e|o|y)\s)?", re.IGNORECASE)
 _GOES_ON = {
     "English": r"\s(?:with|at|in|about|for|to|from|before|after|when|that|by|and|or)\b",
     "German": r"\s(?-i:[a-z])",
@@ -102,12 +104,15 @@ def bare_weekdays(question: str, today: date) -> Iterator[Counted]:
     for patterns in _patterns_for(words):
         whole = patterns.alone.fullmatch(plain)
         past = whole or patterns.past.search(plain)
+        end = 0
         for match in [whole] if whole else patterns.one.finditer(plain):
-            bound = bound_before(plain, match.start("phrase"))
-            free = past and not _NOT_AFTER.intersection(_WORDS.findall(plain[: match.start("phrase")].lower())[-1:])
+            start = match.start("phrase")
+            bound = bound_before(plain, start)
+            goes_on = end and _ALSO.fullmatch(plain, end, start)
+            free = past and (goes_on or not _NOT_AFTER.intersection(_WORDS.findall(plain[:start].lower())[-1:]))
             if (past or is_since(bound[1])) if bound else free:
-                day = _newest(today, match["day"])
-                yield Counted(*match.span("phrase"), day, day)
+                day, end = _newest(today, match["day"]), match.end("phrase")
+                yield Counted(start, end, day, day)
 
 
 def _patterns_for(words: AbstractSet[str]) -> Iterator[_Patterns]:

@@ -72,6 +72,8 @@ def test_a_range_of_days_of_the_week_is_shorter_than_one_and_before_today(
         "To whom did I lend the Friday novel?",
         "Friday Tournier novel",
         "Did Friday come?",
+        "Who got Friday?",
+        "Who asked about the books that are due by Tuesday?",
         "What did Robinson and Friday do?",
         "is Monday a name?",
         "When does the market open Monday?",
@@ -91,6 +93,16 @@ def test_a_range_of_days_of_the_week_is_shorter_than_one_and_before_today(
 )
 def test_names_and_days_of_each_week_or_to_come_are_none(question: str) -> None:
     assert spans(question, today=TODAY) == []
+
+
+def test_several_days_are_each_read() -> None:
+    for question in (
+        "What did I do Monday and Tuesday?",
+        "Was habe ich Montag und Dienstag gemacht?",
+        "Qui est venu lundi ou mardi ?",
+    ):
+        days = [span.first for span in spans(question, today=TODAY)]
+        assert days == [date(2026, 11, 23), date(2026, 11, 24)], question
 
 
 @pytest.mark.parametrize(
