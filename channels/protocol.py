@@ -335,6 +335,13 @@ class ReadsHtml(Protocol):
     """None until it is set."""
 
 
+class Away(Protocol):
+    """Optional, for platforms that are not heard of for minutes also when all is well: whether they are there."""
+
+    away: str
+    """Why the platform cannot be reached at the moment, in words; empty when it can. The channel is shown as silent meanwhile."""
+
+
 class Troubled(Protocol):
     """Optional: what does not work at the moment although messages pass, for ``homebody channels status``."""
 

@@ -86,9 +86,9 @@ class EmailChannel:
             await receiver.close()
 
     @property
-    def trouble(self) -> str:
-        """See ``Troubled``: why no mail is read."""
-        if not self._problem or self._receiver is None or self._receiver.connected:
+    def away(self) -> str:
+        """See ``Away``."""
+        if not self._problem or self._receiver is None or self._receiver.reads:
             return ""
         return f"The mail server does not answer, and is tried again: {self._problem}"
 

@@ -101,16 +101,13 @@ class Receiver:
         self._thread = ThreadPoolExecutor(1, f"mail of {account}")
         self._connection: ImapConnection | None = None
         self._closed = False
+        self.reads = False
+        """Whether there is a connection on which mail was looked for."""
         self._started = clock.now().replace(microsecond=0)
         self._contents = Recent[str, bytes]()
         self._flooding: set[str] = set()
         self._left: Counter[str] = Counter()
         self._bounced = self._doubted = self._twin = ""
-
-    @property
-    def connected(self) -> bool:
-        """Whether there is a connection on which mail is read."""
-        return self._connection is not None
 
     def remarks(self) -> list[str]:
         """Return what the owner should know."""
@@ -133,6 +130,7 @@ class Receiver:
             while True:
                 former, position = position, await self._look(connection, sink, position, backoff)
                 backoff.over()
+                self.reads = True
                 sink.ready()
                 sink.alive()
                 wait = FIRST_WAIT if position != former else min(wait * 4, RENEWED_AFTER)
@@ -150,6 +148,7 @@ class Receiver:
 
     def _hang_up(self) -> None:
         """Close the connection, and end what waits for it in the thread."""
+        self.reads = False
         connection, self._connection = self._connection, None
         if connection is None:
             return

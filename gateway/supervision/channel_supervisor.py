@@ -191,11 +191,13 @@ class ChannelRunner:
         self._since = self._clock.monotonic()
 
     def facts(self) -> dict[str, Any]:
-        """The state as JSON values. It is "silent" if the platform sends regular heartbeats and they stopped."""
+        """The state as JSON values. It is "silent" if the platform cannot be reached, or sends regular heartbeats and they stopped."""
         remarks: Any = getattr(self.channel, "remarks", list)
         facts: dict[str, Any] = {"state": self._state, "heard": self._heard or None}
         if lines := list(remarks()):
             facts["remarks"] = lines
+        if self._state == "connected" and (away := getattr(self.channel, "away", "")):
+            return facts | {"state": "silent", "trouble": away, "mend": SILENT}
         silent = self._clock.monotonic() - self._since
         if self._state in {"starting", "connected"} and silent > getattr(self.channel, "silence", silent):
             trouble = f"The platform has been silent for {silent:.0f} seconds; outgoing messages wait."

@@ -76,14 +76,19 @@ async def test_a_server_that_is_away_is_told_of_until_it_is_back(tmp_path: Path,
     async with EmailStage(dovecot).open() as stage:
         channel, rules = channel_of(stage)
         town = Town(tmp_path, {})
-        async with town.house(channel, policy=rules):
-            await until(lambda: channel.repeats_safely)
-            assert channel.trouble == ""
+        async with town.house(channel, policy=rules) as house:
+
+            def told() -> dict[str, Any]:
+                return dict(house.channel_supervisor.facts()["email:default"])
+
+            await until(lambda: told()["state"] == "connected")
             await stage.go_away()
-            await until(lambda: channel.trouble)
-            assert channel.trouble.startswith("The mail server does not answer, and is tried again: ")
+            await until(lambda: told()["state"] == "silent")
+            assert told()["trouble"].startswith("The mail server does not answer, and is tried again: ")
+            assert "homebody channels status --probe" in told()["mend"]
             await stage.come_back()
-            await until(lambda: not channel.trouble)
+            await until(lambda: told()["state"] == "connected")
+            assert "trouble" not in told()
 
 
 async def test_what_is_said_of_a_restart_is_part_of_the_answer(tmp_path: Path, dovecot: Dovecot) -> None:
