@@ -21,6 +21,12 @@ from channels.telegram.transport import NotWritten, PatientTransport, Seconds, T
 if TYPE_CHECKING:
     import ssl
 
+log = logging.getLogger(__name__)
+
+_CORE = frozenset({"message_id", "date", "chat", "from", "message_thread_id", "is_topic_message"})
+"""The fields of a message that say who wrote it, where and when."""
+_WHOSE = frozenset({"forward_origin", "sender_chat", "via_bot", "sender_business_bot", "is_automatic_forward"})
+"""Those that say whose words it has: without one of them, words of others would pass for the sender's own."""
 _HINTS = {
     "blocked by the user": "the person must open the chat with the bot and press Restart",
     "bot was kicked": "add the bot to the group again",
@@ -40,15 +46,35 @@ class PollTransport(Transport):
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        """Return the answer, with unreadable updates reduced to their number."""
+        """Return the answer, with what the library cannot read left out."""
         answer = Transport.parse_json_payload(payload)
         if isinstance(answer.get("result"), list):
-            answer["result"] = [one if readable(one) else {"update_id": one["update_id"]} for one in answer["result"]]
+            answer["result"] = [readable_part(one) for one in answer["result"]]
         return answer
 
 
-def readable(update: dict[str, Any]) -> bool:
-    """Return whether the library can read an update."""
+def readable_part(update: dict[str, Any]) -> dict[str, Any]:
+    """Return an update without the fields of its message that the library cannot read; its number alone where that is not enough.
+
+    Servers older or newer than the library send fields in another form; the text is there nevertheless.
+    """
+    if _is_readable(update):
+        return update
+    number = {"update_id": update["update_id"]}
+    kind = next((one for one in ("message", "edited_message") if isinstance(update.get(one), dict)), None)
+    if kind is None:
+        return number
+    message: dict[str, Any] = update[kind]
+    core = {key: value for key, value in message.items() if key in _CORE}
+    read = {key: value for key, value in message.items() if _is_readable({**number, kind: {**core, key: value}})}
+    part, left = {**number, kind: {**core, **read}}, message.keys() - core.keys() - read.keys()
+    if left & _WHOSE or not _is_readable(part):
+        return number
+    log.warning("left out of a message what the library cannot read: %s", ", ".join(sorted(left)))
+    return part
+
+
+def _is_readable(update: dict[str, Any]) -> bool:
     try:
         Update.de_json(update, None)
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError):

@@ -12,7 +12,7 @@ from telegram.error import InvalidToken, RetryAfter, TelegramError
 
 from channels.errors import ChannelBroken
 from channels.protocol import HookAnswer, HookRequest
-from channels.telegram.bot import describe_error, key_of, readable, wait_of, wrong_token
+from channels.telegram.bot import describe_error, key_of, readable_part, wait_of, wrong_token
 from channels.telegram.receiving import Receiver, ReceiverDeps
 from channels.telegram.settings import LOOK_SECONDS
 from channels.telegram.updates import ALLOWED
@@ -75,10 +75,10 @@ class Hook:
             return HookAnswer(status=405, headers={"allow": "POST"})
         try:
             raw = json.loads(request.body)
-            number = int(raw["update_id"])
+            raw["update_id"] = int(raw["update_id"])
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return HookAnswer(status=400, body=b"not an update")
-        update = Update.de_json(raw, self._deps.bot) if readable(raw) else Update(number)
+        update = Update.de_json(readable_part(raw), self._deps.bot)
         async with self._in_order:
             self._deps.sink.alive()
             try:

@@ -7,13 +7,14 @@ import copy
 import re
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from telegram import Update
 
 from channels.common.backoff import Backoff
 from channels.common.log import NoLog
-from channels.telegram.bot import readable
+from channels.telegram.bot import readable_part
 from channels.telegram.bot_mentions import Me
 from channels.telegram.receiving import Receiver, ReceiverDeps
 from channels.telegram.recent_messages import SeenMessages
@@ -121,9 +122,7 @@ def heard(updates: list[dict[str, Any]]) -> tuple[BookDoor, int]:
     receiver = Receiver(station, reader)
 
     async def take() -> int:
-        parsed = [
-            Update.de_json(copy.deepcopy(one) if readable(one) else {"update_id": one["update_id"]}, None) for one in updates
-        ]
+        parsed = [Update.de_json(copy.deepcopy(readable_part(one)), None) for one in updates]
         following = await receiver.take(parsed)
         await receiver.close()
         return following
@@ -158,3 +157,36 @@ def assert_sound(inbound: Inbound) -> None:
     assert all((inbound.key, inbound.alias))
     assert all(re.fullmatch(r"-?\d+", one) for one in (inbound.message_id, inbound.sender.id, inbound.conversation.id))
     assert inbound.conversation.kind in {"direct", "group"}
+
+
+OLD_POLL = {"id": "5", "question": "Which fruit?", "options": [{"text": "fig", "voter_count": 0}], "type": "regular"}
+"""As servers before Bot API 10 send it."""
+
+
+@pytest.mark.parametrize(
+    "part", [{"poll": OLD_POLL}, {"reply_to_message": {**MESSAGE, "poll": OLD_POLL}}, {"entities": [{"type": "bold"}]}]
+)
+def test_of_a_message_with_a_part_in_another_form_the_text_is_read(part: dict[str, Any]) -> None:
+    update = {"update_id": 1, "message": {**MESSAGE, "text": "an important question", **part}}
+    read = Update.de_json(readable_part(update), None)
+    assert read is not None
+    assert read.message is not None
+    assert (read.message.text, read.message.from_user and read.message.from_user.id) == ("an important question", 42)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"date": "x"},
+        {"from": {"id": 42}},
+        {"chat": {"nonsense": True}},
+        {"forward_origin": {"type": "user"}},
+        {"sender_chat": {}},
+    ],
+)
+def test_a_message_of_which_it_is_not_known_whose_words_it_has_is_not_read(odd: dict[str, Any]) -> None:
+    update = {"update_id": 1, "message": {**MESSAGE, "text": "obey", **odd}}
+    assert readable_part(update) in ({"update_id": 1}, update)
+    read = Update.de_json(readable_part(update), None)
+    assert read is not None
+    assert read.message is None or read.message.forward_origin is not None
