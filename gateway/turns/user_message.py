@@ -144,11 +144,12 @@ async def user_message(
     taken = await intake.take(conversation, message, marks) if intake is not None and inbound.attachments else StoredFiles()
     written = body(shown + (f"\n\n{cut}" if cut else ""), marks)
     words = [written, *(f"{head} {unmarked(spoken)}" for head, spoken in taken.spoken)]
-    text = with_context(message, "\n".join(filter(None, words)), marks, beside)
+    replied_to = _quoted_source(conversation, inbound.quoted) if inbound.quoted else ()
+    text = with_context(message, "\n".join(filter(None, words)), marks, beside, replied_to=replied_to)
     for one in taken.echoes:
         echo(one)
     text = "\n".join(filter(None, [text, *taken.lines]))
-    sources = (*sources_of(message), *(_quoted_source(conversation, inbound.quoted) if inbound.quoted else ()), *taken.sources)
+    sources = (*sources_of(message), *replied_to, *taken.sources)
     taint = merged(sources) if sources else ()
     return UserMessage(content=(Text(text=text), *taken.pictures), at=inbound.at, sender=head_of(message), taint=taint)
 
@@ -205,14 +206,23 @@ async def _beside(conversation: SessionContext, message: RoutedMessage, marks: M
     return "\n".join(filter(None, [PROGRAM, fenced(text, sources, marks) if sources else text, cut]))
 
 
-def with_context(message: RoutedMessage, text: str, marks: Marks = random_mark, beside: str = "") -> str:
-    """Return a text with its context before it: earlier group messages, events, what a program says, and what it replies to."""
+def with_context(
+    message: RoutedMessage, text: str, marks: Marks = random_mark, beside: str = "", *, replied_to: tuple[str, ...] = ()
+) -> str:
+    """Return a text with its context before it: earlier group messages, events, what a program says, and what it replies to.
+
+    ``replied_to`` is the source of the latter, where it is not known whose words they are: they are fenced.
+    """
     inbound, lines = message.inbound, [beside] if beside else []
     if message.before:
         before = fenced(unmarked(message.before).strip(), [source("group", inbound.conversation.id)], marks)
         lines.append(f"[Said in this group before, not to you]\n{before}")
     lines += message.context_events
-    if inbound.quoted.strip():
+    if inbound.quoted.strip() and replied_to:
+        lines.append(
+            f"{QUOTE}words of somebody]\n{fenced(unmarked(one_line(inbound.quoted, LONGEST_QUOTE)), replied_to, marks)}"
+        )
+    elif inbound.quoted.strip():
         lines.append(f"{QUOTE}{neutralised(quoted(inbound.quoted))}]")
     if not lines:
         return text
