@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any, Final
@@ -116,6 +117,10 @@ class CalendarEdits:
         name = f"“{found.instance['title'] or '(no title)'}”"
         moves = wish.start is not None or wish.end is not None
         if wish.action == "cancel":
+            if found.instance["rid"]:
+                await self._process.cancel(
+                    found.resource.text, found.instance, self._scope(found, wish), self._zone, context.now
+                )
             summary = f"cancel {name} on {was} in {found.calendar.name}"
         elif moves:
             summary = (
@@ -218,10 +223,9 @@ class CalendarEdits:
         fresh = _key_of_uid(self._sources, f"{self._call_key(context)}@homebody")
         moved = await self._at_new_time(reference, wish)
         for event in [moved] if moved is not None else await self._at_day(_begins(wish, self._zone), fresh):
-            order = {"instance": event.instance, "scope": "one", "wish": _wish(wish), "new_uid": ""}
-            made = await self._process.change(event.resource.text, order, self._zone, context.now)
-            if made["same"]:
-                return self._already(event, context)
+            with suppress(CalendarFailed):  # what stands there is another one then
+                if await self._is_so(event, wish, context):
+                    return self._already(event, context)
         return await self.find(reference)
 
     async def _is_so(self, found: Event, wish: CalendarArguments, context: ToolContext) -> bool:

@@ -22,7 +22,7 @@ def describe(event: Any, setting: Setting) -> None:
             event.pop(field, None)
             if value:
                 event.add(field, value)
-    if (rule := setting.wish.get("repeat")) is not None:
+    if (rule := setting.wish.get("repeat")) is not None and "RECURRENCE-ID" not in event:
         event.pop("RRULE", None)
         if rule:
             event["RRULE"] = rule_of(rule)
@@ -33,6 +33,12 @@ def describe(event: Any, setting: Setting) -> None:
         alarm.add("DESCRIPTION", str(event.get("SUMMARY", "Reminder")))
         alarm.add("TRIGGER", timedelta(minutes=-minutes))
         event.add_component(alarm)
+
+
+def says(event: Any, setting: Setting) -> bool:
+    """Whether an event has the texts that are wished."""
+    wished = {field: setting.wish[name] for name, field in TEXTS.items() if setting.wish.get(name) is not None}
+    return all(" ".join(str(value).split()) == " ".join(str(event.get(field, "")).split()) for field, value in wished.items())
 
 
 def rule_of(text: str) -> Any:

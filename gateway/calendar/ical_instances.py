@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from importlib import import_module
 from typing import Any, Final
 
+from gateway.calendar.ical_ranges import covering, original_of, ranges_of
 from gateway.calendar.ical_text import Broken, Time, instant, key_of, time_of
 
 recurring: Any = import_module("recurring_ical_events")
@@ -35,9 +37,10 @@ def instances(events: Sequence[Any], start: datetime, end: datetime, zone: tzinf
     main = next((one for one in events if "RECURRENCE-ID" not in one), None)
     changed = {key_of(rid) for one in events if (rid := time_of(one, "RECURRENCE-ID")) is not None}
     try:
+        ranges = ranges_of(events, zone)
         query = recurring.CalendarQuery(calendar)
         found = query.between(start.astimezone(zone) - _DAY, end.astimezone(zone) + _DAY)
-        listed = [_plain(one, main, changed, zone, mine) for one in found]
+        listed = [_plain(one, _Series(main, changed, ranges, zone, mine)) for one in found]
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise Broken(" ".join(str(error).split())[:160] or type(error).__name__) from error
     within = [one for one in listed if _touches(one, start, end, zone)]
@@ -46,15 +49,28 @@ def instances(events: Sequence[Any], start: datetime, end: datetime, zone: tzinf
     return within
 
 
-def _plain(one: Any, main: Any, changed: set[str], zone: tzinfo, mine: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """The event itself, which of its instances are changed, the ranges among those, and the zone and address of the owner."""
+
+    main: Any
+    changed: set[str]
+    ranges: Sequence[Any]
+    zone: tzinfo
+    mine: str
+
+
+def _plain(one: Any, series: _Series) -> dict[str, Any]:
+    main, zone = series.main, series.zone
     starts = time_of(one, "DTSTART")
     rid = time_of(one, "RECURRENCE-ID")
     assert starts is not None
     repeats = main is None or any(name in main for name in ("RRULE", "RDATE"))
-    key = key_of(rid if rid is not None else starts)
+    original = starts if rid is None else original_of(starts, rid, series.ranges)
+    key = key_of(original)
     ends = time_of(one, "DTEND") or starts
-    if main is not None and repeats and key not in changed:
-        ends = _exact_end(main, starts, ends, zone)
+    if main is not None and repeats and key not in series.changed:
+        ends = _exact_end(covering(series.ranges, original, zone) or main, starts, ends, zone)
     people = _all(one, "ATTENDEE")
     return {
         "uid": str(one.get("UID", "")),
@@ -67,7 +83,7 @@ def _plain(one: Any, main: Any, changed: set[str], zone: tzinfo, mine: str) -> d
         "rule": _rule(main) if repeats and main is not None else "",
         "zone": _zone_name(starts),
         "status": str(one.get("STATUS", "") or "").upper(),
-        "busy": str(one.get("TRANSP", "") or "").upper() != "TRANSPARENT" and not _declined(people, mine),
+        "busy": str(one.get("TRANSP", "") or "").upper() != "TRANSPARENT" and not _declined(people, series.mine),
         "people": [_address(person) for person in people][:50],
         "organizer": _address(one.get("ORGANIZER")) if one.get("ORGANIZER") else "",
         "alarms": sorted({f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for at in alarms(one, starts, ends, zone)})[:_MOST_ALARMS],
