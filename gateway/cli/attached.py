@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from gateway.base.errors import AlreadyRunning, GatewayNotResponding, HomebodyError
+from gateway.base.errors import AlreadyRunning, GatewayNotResponding, HomebodyError, StorageFailed
 from gateway.base.state_lock import describe
+from gateway.cli.invocation import say
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from channels.terminal.link import Link
     from gateway.cli.invocation import Invocation
     from gateway.logs.log_setup import Closer
+
+NOBODY_SENDS: Final = "No gateway is running, and one has to be for reminders and tasks at their time. Start it: homebody start"
 
 
 @contextlib.asynccontextmanager
@@ -116,10 +119,14 @@ async def _embedded(invocation: Invocation, conversation: str, *, shared: bool) 
             waiting = asyncio.create_task(started.wait())
             await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
-            link = gateway.terminal.attach(conversation)
+            link, jobs = gateway.terminal.attach(conversation), gateway.ledger.jobs
+            before = await jobs.mark()
             try:
                 yield link
             finally:
+                with contextlib.suppress(StorageFailed):
+                    if await jobs.mark() != before and await jobs.earliest() is not None:
+                        say(NOBODY_SENDS, err=True)
                 await link.close()
                 gateway.stop()
                 await running

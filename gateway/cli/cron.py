@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation, tell
+from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,8 +93,13 @@ def add(invocation: Invocation, /, when: str, text: str, task: bool, as_json: bo
 
     WHEN is a time, an interval or a cron expression.
     """
+    from gateway.base.state_lock import describe
+    from gateway.cli.attached import NOBODY_SENDS
+
     facts = _call(invocation, "jobs.add", when=when, text=text, kind="task" if task else "reminder", **_given(given))
     tell(facts, facts["told"], as_json=as_json)
+    if describe(invocation.paths.lock) is None:
+        say(NOBODY_SENDS, err=True)
 
 
 @cron.command(name="list")

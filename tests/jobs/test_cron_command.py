@@ -30,7 +30,7 @@ def run(tmp_path: Path) -> Run:
     def command(*arguments: str) -> str:
         result = CliRunner().invoke(homebody, ["--home", str(tmp_path), "cron", *arguments], catch_exceptions=False)
         assert result.exit_code == 0, result.output
-        return result.output
+        return result.stdout
 
     return command
 
@@ -213,3 +213,12 @@ def test_the_examples_of_the_page_run(run: Run) -> None:
         arguments = shlex.split(line)
         if arguments[0] != "run":  # it needs a gateway
             run(*arguments)
+
+
+def test_without_a_gateway_it_is_told_that_nobody_sends_what_is_set(tmp_path: Path) -> None:
+    home = ["--home", str(tmp_path)]
+    for words in (("cron", "add", "in 1 day", "water"), ("agent", "-m", "remind me in 2 days to look")):
+        done = CliRunner().invoke(homebody, [*home, *words])
+        assert "No gateway is running, and one has to be for reminders and tasks at their time." in done.stderr
+        assert "No gateway" not in done.stdout
+    assert "No gateway" not in CliRunner().invoke(homebody, [*home, "agent", "-m", "hello"]).stderr
