@@ -15,11 +15,12 @@ from msgspec import Struct
 from memory.text.calendar_names import MONTHS, ONE_MONTH, OTHER_WORDS
 from memory.text.figure_dates import FigureDate, Order, figure_dates
 from memory.text.folding import without_accents
+from memory.text.positions import overlaps
 
 if TYPE_CHECKING:
     from memory.text.day_ranges import DayRange
     from memory.text.named_times import NamedTime
-    from memory.text.positions import Placed
+    from memory.text.positions import Placed, Timed
     from memory.text.relative_days import Counted
 
 _MONTH = f"({ONE_MONTH})"
@@ -50,6 +51,7 @@ _LONGEST_SEASON = 92
 _SLACK = 3
 _UNEVEN = 4
 T = TypeVar("T")
+P = TypeVar("P", bound="Placed")
 
 
 class Span(Struct, frozen=True):
@@ -142,7 +144,7 @@ def _read(question: str, today: date, order: Order) -> _Read:
     from memory.text.days_in_words import with_days_in_figures
     from memory.text.month_ranges import month_ranges
     from memory.text.named_times import named_times
-    from memory.text.open_ranges import open_ranges
+    from memory.text.open_ranges import joined_ranges, open_ranges
     from memory.text.relative_days import counted
 
     question = with_days_in_figures(question)
@@ -162,12 +164,22 @@ def _read(question: str, today: date, order: Order) -> _Read:
     relative += bare_weekdays(_without(rest, absolute), today)
     exact: list[Placed] = [*figures, *absolute]
     relative = [one for one in relative if not any(_is_beside(question, one, other) for other in exact)]
+    found: list[Timed] = [*times, *relative, *figures, *absolute]
+    if joined := joined_ranges(question, found):
+        ranges += joined
+        times, relative = _not_in(joined, times), _not_in(joined, relative)
+        figures, absolute = _not_in(joined, figures), _not_in(joined, absolute)
     times, open_times = open_ranges(question, times, today)
     relative, open_relative = open_ranges(question, relative, today)
     figures, open_figures = open_ranges(question, figures, today)
     absolute, open_absolute = open_ranges(question, absolute, today)
     ranges += [*open_times, *open_relative, *open_figures, *open_absolute]
     return _Read(question, ranges, times, relative, lists + figures, absolute)
+
+
+def _not_in(ranges: Sequence[DayRange], found: Sequence[P]) -> list[P]:
+    """Return the phrases found that are no parts of ranges."""
+    return [one for one in found if not overlaps(ranges, one.start, one.end)]
 
 
 def _is_beside(question: str, one: Placed, other: Placed) -> bool:

@@ -9,9 +9,11 @@ from functools import cache
 
 from msgspec import Struct
 
+from memory.text import stop_words
 from memory.text.calendar_names import DAY_ENDING, MONTHS, ONE_MONTH
 from memory.text.figure_dates import Order, order_of, year_of
 from memory.text.positions import overlaps
+from memory.text.times import asks_what
 from memory.text.year_words import SaidYear, plain_words, said_years, year_beside
 
 _LEAP_YEARS = 8
@@ -19,6 +21,9 @@ _LEAP_YEARS = 8
 _FIGURES = re.compile(r"\d")
 _LONGEST_BARE = timedelta(days=92)
 _WHOLES = frozenset({2, 3, 4, 5, 6, 8, 10, 16})
+_RATIOS = frozenset({"ratio", "ratios", "odds", "scale", "verhaltnis", "rapport", "proporcion", "rapporto"})
+_WERE = frozenset({"did", "were", "war", "waren", "habe", "haben"})
+_WORDS = re.compile(r"[^\W\d_]+")
 _LEADS = frozenset({"from", "on", "vom", "von", "am", "du", "le", "del", "el", "dal", "il"})
 
 
@@ -115,11 +120,18 @@ def _is_bare(match: re.Match[str]) -> bool:
 
 
 def _are_fractions(match: re.Match[str]) -> bool:
-    """Return whether dates with slashes are rather fractions or marks out of ten."""
+    """Return whether dates with slashes are rather fractions or marks out of ten: not if only what was or happened is asked besides."""
     if not _is_bare(match):
         return False
+    before, after = match.string[: match.start("range")], match.string[match.end("range") :]
+    if not _RATIOS.isdisjoint(before.lower().split()[-1:]):
+        return True
     parts = ((int(match["d1"]), int(match["n1"])), (int(match["d2"]), int(match["n2"])))
-    return all(part <= whole and whole in _WHOLES for part, whole in parts)
+    if not all(part <= whole and whole in _WHOLES for part, whole in parts):
+        return False
+    words = _WORDS.findall(f"{before} {after}".lower())
+    besides = set(words) - stop_words.of(words)
+    return not (asks_what(besides) and (besides or not _WERE.isdisjoint(words)))
 
 
 def _readings(said: dict[str, str | None], order: Order) -> list[dict[str, str | None]]:

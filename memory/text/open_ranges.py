@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date
 from functools import cache
+from itertools import pairwise
 from typing import TypeVar
 
 from memory.text.calendar_names import DAYS
 from memory.text.day_ranges import DayRange
-from memory.text.positions import Timed
+from memory.text.positions import Timed, overlaps
 from memory.text.year_words import Days, plain_words
 
 _MONTH = 30
@@ -27,6 +28,41 @@ def bound_before(plain: str, start: int) -> tuple[int, Bound] | None:
             before = plain[: match.start()].lower().split()[-1:]
             return None if bound in {_before, _after} and not _COUNTED.isdisjoint(before) else (match.start(), bound)
     return None
+
+
+def joined_ranges(question: str, found: Sequence[Timed]) -> list[DayRange]:
+    """Return the ranges from one of the phrases found in a query to the next: "from early September to yesterday". None overlap."""
+    ranges: list[DayRange] = []
+    plain = plain_words(question)[0] if len(found) > 1 else ""
+    for one, other in pairwise(sorted(found, key=lambda one: one.start)):
+        lead = _from().search(plain, max(0, one.start - _LONGEST), one.start)
+        to = (_and() if lead and lead["between"] else _to()).match(plain, one.end)
+        if not lead or not to or not other.start <= to.end() <= other.start + _LONGEST_JOIN:
+            continue
+        if one.first < other.last and not overlaps(ranges, lead.start(), other.end):
+            ranges.append(DayRange(lead.start(), other.end, one.first, other.last))
+    return ranges
+
+
+@cache
+def _from() -> re.Pattern[str]:
+    return re.compile(
+        r"(?<!\w)(?:from|von|vom|de|du|depuis|desde|del|da|dal|(?P<between>between|zwischen|entre|tra|fra))\s(?:(?:the|dem|el|le|il)\s)?\Z",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _to() -> re.Pattern[str]:
+    the = r"(?:(?:the|dem|den|el|le|il)\s)?"
+    return re.compile(
+        rf"\s(?:to|until|till|through|bis(?:\szum)?|au|a|al|jusqu'(?:au|a)|hasta|fino\sal?)\s{the}", re.IGNORECASE
+    )
+
+
+@cache
+def _and() -> re.Pattern[str]:
+    return re.compile(r"\s(?:and|und|et|y|e)\s(?:(?:the|dem|el|le|il)\s)?", re.IGNORECASE)
 
 
 def open_ranges(question: str, found: Sequence[T], today: date) -> tuple[list[T], list[DayRange]]:
@@ -70,7 +106,8 @@ def _week(day: date, _: date) -> Days | None:
     return (date.fromordinal(monday), date.fromordinal(monday + 6)) if 1 <= monday <= date.max.toordinal() - 6 else None
 
 
-_LONGEST = 40
+_LONGEST, _LONGEST_JOIN = 40, 6
+"""Characters before a phrase that are looked at, and those of a word between two that the second may have taken ("bis Mitte November")."""
 _COUNTED = frozenset(
     """
     day days night week weeks weekend month months year years tag tage abend woche wochen wochenende monat monate jour jours soir veille

@@ -334,7 +334,7 @@ def _day_phrases() -> Sequence[tuple[str, Meaning]]:
         (rf"hace {_ABOUT_ES}{_COUNT} (?P<unit>dia|semana|mes|ano)(?:es|s)?", _ago),
         (rf"{_COUNT} (?P<unit>giorn[io]|settiman[ae]|mes[ei]|ann[io]) fa", _ago),
         (rf"(?P<which>this past|last|past|this|previous|on) {_DAY}{_PART}", _weekday),
-        (rf"(?P<which>{_LETZT}en|diesen|am) {_DAY}{_PART}", _weekday),
+        (rf"(?P<which>{_LETZT}e[nm]|diese[nm]|am) {_DAY}{_PART}", _weekday),
         (rf"(?:le )?{_DAY} {_DERNIER}{_PART}|(?P<which2>ce) (?P<day2>{ONE_DAY}){_PART}", _second(_weekday)),
         (
             rf"(?:el )?{_DAY} {_PASSE}{_PART}|(?P<which2>el|este|el pasado) (?P<day2>{ONE_DAY}){_PART}",

@@ -134,7 +134,37 @@ ENDS = {
     "after": ("after {en}", "nach dem {de}", "après le {fr}", "después del {es}", "dopo il {it}"),
     "week": ("the week of {en}", "in der Woche vom {de}", "semaine du {fr}", "semana del {es}", "la settimana del {it}"),
 }
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("from early September to mid November", "2026-09-01", "2026-11-20"),
+        ("Was war von Anfang September bis Mitte November?", "2026-09-01", "2026-11-20"),
+        ("de début septembre à mi-novembre", "2026-09-01", "2026-11-20"),
+        ("da inizio settembre a metà novembre", "2026-09-01", "2026-11-20"),
+        ("from last Monday to yesterday", "2026-11-23", "2026-11-26"),
+        ("von letztem Dienstag bis gestern", "2026-11-24", "2026-11-26"),
+        ("from October 3 until yesterday", "2026-10-03", "2026-11-26"),
+        ("What did I do between last Friday and yesterday?", "2026-11-20", "2026-11-26"),
+        ("desde el martes pasado hasta ayer", "2026-11-24", "2026-11-26"),
+    ],
+)
+def test_two_times_with_words_for_from_and_to_are_one(question: str, first: str, last: str) -> None:
+    assert [(str(span.first), str(span.last)) for span in spans(question, today=TODAY)] == [(first, last)]
+
+
+def test_two_times_without_these_words_stay_two() -> None:
+    for question in ("yesterday and today", "from yesterday: the photos of today", "not from today to yesterday"):
+        assert len(spans(question, today=TODAY)) == 2, question
+
+
 ANY = (
+    "and",
+    "yesterday",
+    "early",
+    "KW 45",
+    "last week",
     "since",
     "bis",
     "zum",

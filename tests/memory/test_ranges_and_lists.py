@@ -136,6 +136,8 @@ def test_lists_have_two_days_and_more(question: str, days: list[str]) -> None:
         ("in der Nacht vom 2. auf den 3. November", "2026-11-02", "2026-11-03"),
         ("3.11.26 bis 7.11.26", "2026-11-03", "2026-11-07"),
         ("September", "2026-09-01", "2026-09-30"),
+        ("What happened 1/10–5/10?", "2026-10-01", "2026-10-05"),
+        ("Was war 4/10–8/10?", "2026-10-04", "2026-10-08"),
     ],
 )
 def test_ranges_have_years_in_words_too(question: str, first: str, last: str) -> None:
@@ -157,6 +159,7 @@ def test_ranges_have_years_in_words_too(question: str, first: str, last: str) ->
         "did they march to may's house",
         "a path a/3/11-7/11/b",
         "from 3 to 7.11",
+        "the ratio 3/11-7/11",
         "April",
         "versions 3.11..3.13",
         "13/2025",
