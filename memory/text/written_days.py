@@ -10,12 +10,25 @@ from functools import cache
 from memory.text.calendar_names import DAY_ENDING, MONTHS, ONE_MONTH
 from memory.text.folding import without_accents
 
+_BEFORE, _AFTER, _FIGURES = 24, 40, "0123456789"
+"""Characters around the figure of a day that are looked at, and what may be the rest of a number that is cut there."""
+
 
 def names_a_day(text: str, days: Collection[date]) -> bool:
     """Return whether a text names one of some days, with its year or with none. With a slash the month may come first."""
-    if not any(str(day.day) in text for day in days):
-        return False
-    return any(_is(day, match.groupdict()) for match in _pattern().finditer(without_accents(text)) for day in days)
+    for day in days:
+        for found in _figures(day.day).finditer(text):
+            start = max(0, found.start() - _BEFORE)
+            near = without_accents(text[start : found.end() + _AFTER])
+            near = near.lstrip(_FIGURES) if start else near
+            if any(_is(day, match.groupdict()) for match in _pattern().finditer(near)):
+                return True
+    return False
+
+
+@cache
+def _figures(day: int) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\d)0?{day}(?!\d)")
 
 
 def _is(day: date, said: dict[str, str | None]) -> bool:
