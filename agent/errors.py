@@ -66,11 +66,15 @@ class JobRefused(AgentError):
 
 
 class CalendarFailed(AgentError):
-    """A calendar cannot be read, or not be changed as asked. ``status`` is what its server answered with, 0 where it is not about that."""
+    """A calendar cannot be read, or not be changed as asked. ``status`` is what its server answered with, 0 where it is not about that.
 
-    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+    ``quotes``: names of calendars or events are in the text or the hint, which others may have written.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 0, quotes: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.status = status
+        self.quotes = quotes
 
 
 class RequestRefused(AgentError):

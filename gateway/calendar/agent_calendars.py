@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from agent.errors import CalendarFailed
 from agent.taint import source
+from agent.tools.arguments import failed
 from agent.tools.calendar_tool import CalendarArguments
 from agent.tools.protocol import Act, Outcome, ToolContext
 from gateway.calendar.calendar_source import CalendarSource, Event, Reading
@@ -57,6 +58,15 @@ class AgentCalendars:
 
     async def perform(self, wish: CalendarArguments, context: ToolContext) -> Outcome:
         """See ``agent.tools.calendar_tool.Calendars``."""
+        try:
+            return await self._performed(wish, context)
+        except CalendarFailed as error:
+            if not error.quotes:
+                raise
+            told = failed(str(error), error.hint)
+            return Outcome(text=told.text, is_error=True, sources=_named([one.account.name for one in self._sources]))
+
+    async def _performed(self, wish: CalendarArguments, context: ToolContext) -> Outcome:
         do = {
             "list": self._list,
             "free": self._free,
@@ -166,7 +176,7 @@ class AgentCalendars:
         if any(isinstance(found, CalendarFailed) or found for found in named):
             return
         there = [one.name for source in self._sources for one in await source.calendars()]
-        raise CalendarFailed(f"there is no calendar {calendar!r}", hint=f"there is: {', '.join(there)}")
+        raise CalendarFailed(f"there is no calendar {calendar!r}", hint=f"there is: {', '.join(there)}", quotes=True)
 
     async def _each(
         self, do: Callable[[CalendarSource], Awaitable[Found]], sources: Sequence[CalendarSource] | None = None

@@ -90,6 +90,7 @@ class CalendarSource:
             raise CalendarFailed(
                 f"the calendar account {self.account.name} has no calendar named {' or '.join(self.account.calendars)}",
                 hint=f"There is: {there}. Change calendar.accounts.{self.account.name}.calendars.",
+                quotes=True,
             )
         return used
 
@@ -113,6 +114,7 @@ class CalendarSource:
             raise CalendarFailed(
                 f"there is no calendar {default!r}, which calendar.accounts.{self.account.name}.default names",
                 hint=f"There is: {', '.join(one.name for one in calendars)}",
+                quotes=True,
             )
         return found
 

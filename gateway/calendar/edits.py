@@ -21,6 +21,7 @@ from gateway.calendar.other_zones import on_day, zone_written_in
 from gateway.calendar.period import begin_in_words, midnight, span_in_words
 from gateway.calendar.references import Reference, event_key, read_reference
 from gateway.calendar.wish_check import check_wish
+from gateway.calendar.wish_words import begins_of, details_of, local_time, wished_time
 
 WISHED: Final = ("start", "end", "title", "place", "notes", "repeat")
 _DAY: Final = timedelta(days=1)
@@ -103,9 +104,9 @@ class CalendarEdits:
             target = await self._target(wish.calendar or "")
             if wish.repeat is not None:
                 await self._process.create(_wish(wish), "trial", self._zone, context.now)
-            when = _wished_time(wish, self._zone, context.now)
+            when = wished_time(wish, self._zone, context.now)
             summary = f"create “{wish.title}” on {when} in {target.calendar.name}"
-            return Act(kind="call", summary=summary, details=_details(wish, [f"calendar: {target.calendar.name}"]))
+            return Act(kind="call", summary=summary, details=details_of(wish, [f"calendar: {target.calendar.name}"]))
         reference = read_reference(wish.event or "")
         found = await self._at(reference.begins, reference.event, reference) or await self._at_new_time(reference, wish)
         if found is None:
@@ -132,19 +133,19 @@ class CalendarEdits:
         facts += [f"people: {', '.join(found.instance['people'])}"] if found.instance["people"] else []
         facts += [f"organizer: {found.instance['organizer']}"] if found.instance["organizer"] else []
         others = found.concerns_others
-        return Act(kind="call", summary=summary, details=_details(wish, facts), others=others, ask=_OTHERS if others else "")
+        return Act(kind="call", summary=summary, details=details_of(wish, facts), others=others, ask=_OTHERS if others else "")
 
     async def _create(self, wish: CalendarArguments, context: ToolContext) -> str:
         target = await self._target(wish.calendar or "")
         uid = f"{self._call_key(context)}@homebody"
         text = await self._process.create(_wish(wish), uid, self._zone, context.now)
         url = urljoin(target.calendar.url, f"{self._call_key(context)}.ics")
-        new = await self._stored(target.source, url, text, "")
-        made = Reference(_key(target.source, uid), _local_time(wish.start or "", self._zone))
+        new = await self._made(target.source, url, text)
+        made = Reference(_key(target.source, uid), local_time(wish.start or "", self._zone))
         there = "is in" if new else "is already in"
         repeated = f", repeated by {wish.repeat}" if wish.repeat is not None else ""
-        when = f"{_wished_time(wish, self._zone, context.now)}, {self._zone.key}{repeated}"
-        return f"“{wish.title}” {there} {target.calendar.name}: {when} ({made})."
+        when = f"{wished_time(wish, self._zone, context.now)}, {self._zone.key}{repeated}"
+        return f"“{wish.title}” {there} {_owners_name(target, wish)}: {when} ({made})."
 
     async def _change(self, found: Event, wish: CalendarArguments, context: ToolContext) -> str:
         new_uid = f"{self._call_key(context)}@homebody"
@@ -156,8 +157,14 @@ class CalendarEdits:
         source = self._source(found)
         url = urljoin(found.calendar.url, f"{self._call_key(context)}.ics")
         if made["new"] is not None:
-            await self._stored(source, url, made["new"]["text"], "")
-        if not await self._stored(source, found.resource.url, str(made["text"]), found.resource.etag):
+            await self._made(source, url, made["new"]["text"])
+        try:
+            stored = await self._stored(source, found.resource.url, str(made["text"]), found.resource.etag)
+        except CalendarFailed as error:
+            if made["new"] is not None and error.status:
+                await self._take_back(source, url, found)
+            raise
+        if not stored:
             if made["new"] is not None:
                 await source.dav.delete(url, "")
             raise await self._changed_meanwhile(found, context)
@@ -180,6 +187,27 @@ class CalendarEdits:
             raise await self._changed_meanwhile(found, context)
         which = f", {_SCOPES[scope]}" if found.instance["rid"] else ""
         return f"Cancelled{which}: “{found.instance['title']}”, {span_in_words(found.instance, self._zone, context.now)}."
+
+    async def _made(self, source: CalendarSource, url: str, text: str) -> bool:
+        """Store a new object; False where this very call has stored it before. Raises CalendarFailed where it is not there then."""
+        if await self._stored(source, url, text, ""):
+            return True
+        if await source.dav.get(url) is None:
+            raise CalendarFailed(
+                f"the calendar account {source.account.name}: the server refuses the new event (412 Precondition Failed), "
+                "so nothing was made or changed",
+                hint="It may have an event with this id elsewhere. Look on the server, or take another calendar.",
+                status=412,
+            )
+        return False
+
+    @staticmethod
+    async def _take_back(source: CalendarSource, url: str, found: Event) -> None:
+        """Delete a new series at ``url`` where the former one, ``found``, is as it was, as its later instances would be there twice."""
+        with suppress(CalendarFailed):
+            now = await source.dav.get(found.resource.url)
+            if now is not None and now.etag == found.resource.etag:
+                await source.dav.delete(url, "")
 
     async def _stored(self, source: CalendarSource, url: str, text: str, etag: str) -> bool:
         """Store an object. Where nobody knows whether it arrived, it is looked up; what is there already counts, as UIDs follow calls."""
@@ -210,6 +238,7 @@ class CalendarEdits:
             f"“{found.instance['title']}” was changed by another program just now, so nothing was done: {text}",
             hint="Ask whether the change is still wanted, then call again.",
             status=412,
+            quotes=True,
         )
 
     async def _found_or_done(self, reference: Reference, wish: CalendarArguments, context: ToolContext) -> Event | str:
@@ -222,7 +251,7 @@ class CalendarEdits:
             return f"There is no event {reference} on {when} (any more); it may have been cancelled or moved already. Nothing was done."
         fresh = _key_of_uid(self._sources, f"{self._call_key(context)}@homebody")
         moved = await self._at_new_time(reference, wish)
-        for event in [moved] if moved is not None else await self._at_day(_begins(wish, self._zone), fresh):
+        for event in [moved] if moved is not None else await self._at_day(begins_of(wish, self._zone), fresh):
             with suppress(CalendarFailed):  # what stands there is another one then
                 if await self._is_so(event, wish, context):
                     return self._already(event, context)
@@ -247,7 +276,7 @@ class CalendarEdits:
 
     async def _at_new_time(self, reference: Reference, wish: CalendarArguments) -> Event | None:
         """Return the event where a change has put it, if the change was made before."""
-        new = _begins(wish, self._zone)
+        new = begins_of(wish, self._zone)
         if new is None:
             return None
         kept = not isinstance(new, datetime) and isinstance(
@@ -257,13 +286,13 @@ class CalendarEdits:
 
     def _moved_to(self, wish: CalendarArguments, was: Reference, found: Event, now: datetime) -> str:
         """Write when a moved event is to be; a day alone keeps the time of day, so it is added."""
-        begins, day = was.begins, _begins(wish, self._zone)
+        begins, day = was.begins, begins_of(wish, self._zone)
         if isinstance(day, datetime) or not isinstance(begins, datetime):
             begins = day or begins
         elif day is not None:
             written_in = zone_written_in(found.instance["zone"], self._zone) or self._zone
             begins = on_day(begins.replace(tzinfo=self._zone), day, written_in).replace(tzinfo=None)
-        return _wished_time(wish, self._zone, now, begins)
+        return wished_time(wish, self._zone, now, begins)
 
     async def _at_day(self, begins: date | datetime | None, keys: set[str]) -> list[Event]:
         if begins is None:
@@ -299,7 +328,7 @@ class CalendarEdits:
                 there.append(calendar.name)
                 if name in {calendar.name.casefold(), f"{source.account.name}/{calendar.name}".casefold()}:
                     return _writable(Target(source, calendar))
-        raise CalendarFailed(f"there is no calendar {wanted!r}", hint=f"there is: {', '.join(there)}")
+        raise CalendarFailed(f"there is no calendar {wanted!r}", hint=f"there is: {', '.join(there)}", quotes=True)
 
     def _source(self, found: Event) -> CalendarSource:
         return next(one for one in self._sources if one.account.name == found.account.name)
@@ -307,7 +336,7 @@ class CalendarEdits:
     @staticmethod
     def _refuse_read_only(found: Event) -> None:
         if found.account.feed or not found.calendar.writable:
-            raise CalendarFailed(f"the calendar {found.calendar.name} is only read; nothing can be changed in it")
+            raise _only_read(found.calendar)
 
     @staticmethod
     def _scope(found: Event, wish: CalendarArguments) -> str:
@@ -324,8 +353,20 @@ class CalendarEdits:
 
 def _writable(target: Target) -> Target:
     if not target.calendar.writable:
-        raise CalendarFailed(f"the calendar {target.calendar.name} is only read; nothing can be changed in it")
+        raise _only_read(target.calendar)
     return target
+
+
+def _only_read(calendar: Collection) -> CalendarFailed:
+    return CalendarFailed(f"the calendar {calendar.name} is only read; nothing can be changed in it", quotes=True)
+
+
+def _owners_name(target: Target, wish: CalendarArguments) -> str:
+    """Name a calendar in words of the settings or the call: others may have named a shared one, and no text of theirs is in the answer."""
+    account, name = target.source.account, target.calendar.name
+    own = {account.name, account.default, *account.calendars, wish.calendar or ""}
+    known = {one.casefold().strip() for one in own}
+    return name if known & {name.casefold(), f"{account.name}/{name}".casefold()} else account.name
 
 
 def _key(source: CalendarSource, uid: str) -> str:
@@ -339,35 +380,3 @@ def _key_of_uid(sources: Sequence[CalendarSource], uid: str) -> set[str]:
 def _wish(wish: CalendarArguments) -> Mapping[str, Any]:
     fields = {name: getattr(wish, name) for name in WISHED if getattr(wish, name) is not None}
     return fields if wish.minutes is None else {**fields, "alarm": wish.minutes}
-
-
-def _local_time(text: str, zone: ZoneInfo) -> date | datetime:
-    """Read a day, or a time, which is in the owner's zone unless it says another offset; return it in the owner's zone."""
-    if "T" not in text:
-        return date.fromisoformat(text)
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo is None else found.astimezone(zone).replace(tzinfo=None)
-
-
-def _begins(wish: CalendarArguments, zone: ZoneInfo) -> date | datetime | None:
-    """Return when a wished event begins, in local time."""
-    return None if wish.start is None else _local_time(wish.start, zone)
-
-
-def _wished_time(wish: CalendarArguments, zone: ZoneInfo, now: datetime, begins: date | datetime | None = None) -> str:
-    """Write the wished time of an event in local time; it begins then, or as is wished."""
-    begins = begins or _begins(wish, zone)
-    when = begin_in_words(begins, now) if begins is not None else ""
-    if wish.end is None:
-        return when
-    end = _local_time(wish.end, zone)
-    same = isinstance(end, datetime) and isinstance(begins, datetime) and end.date() == begins.date()
-    return f"{when} to {f'{end:%H:%M}' if same else begin_in_words(end, now)}"
-
-
-def _details(wish: CalendarArguments, facts: Sequence[str]) -> str:
-    """Return all that a call says, a line each."""
-    names = {"start": "from", "end": "to", "title": "title", "place": "place", "notes": "notes", "repeat": "repeat"}
-    lines = [f"{name}: {getattr(wish, field)}" for field, name in names.items() if getattr(wish, field) is not None]
-    alarm = [f"alarm: {wish.minutes} minutes before"] if wish.minutes is not None and wish.action != "cancel" else []
-    return "\n".join([*(lines if wish.action != "cancel" else []), *alarm, *facts])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 
 from agent.errors import FetchFailed
 from agent.tools.calendar_tool import CalendarTool
@@ -217,6 +218,7 @@ async def test_what_somebody_else_changed_meanwhile_is_not_overwritten(tool: Fix
     assert told.is_error
     assert "changed by another program" in told.text
     assert "it is now “Dentist (Dr Low)”" in told.text
+    assert told.sources == ("calendar:personal",), "it quotes the event"
     assert "Tooth" not in "".join(radicale.objects())
 
 
@@ -426,3 +428,60 @@ async def test_an_account_without_calendars_says_so(radicale: Radicale) -> None:
     told = await tool.do("list", **{"from": "2026-02-03"})
     assert told.is_error
     assert "the calendar account personal has no calendar yet" in told.text
+
+
+class Refusing:
+    """A server that answers requests of one method with a status, those with a condition of one kind."""
+
+    def __init__(self, status: int, header: str) -> None:
+        self.status = status
+        self.header = header
+
+    def refuses(self, *_: Any) -> bool:
+        return False
+
+    async def fetch(self, request: FetchRequest) -> Fetched:
+        refused = request.method == "PUT" and any(name == self.header for name, _ in request.headers)
+        sent = replace(request, method="GET", body=b"") if refused else request
+        answer = await GuardedFetcher().fetch(sent)
+        return replace(answer, status=self.status) if refused else answer
+
+
+async def test_an_event_that_the_server_refuses_and_does_not_have_is_not_told_as_made(radicale: Radicale) -> None:
+    await radicale.put("personal/choir.ics", CHOIR)
+    tool = Fixture(radicale.account(), fetcher=Refusing(412, "If-None-Match"))
+    told = await tool.do("create", title="Lunch", **{"from": "2026-02-05T12:30"})
+    assert told.is_error
+    assert "the server refuses the new event (412 Precondition Failed), so nothing was made or changed" in told.text
+    before = radicale.objects()
+    choir = await listed(tool, "Choir", **{"from": "2026-02-01", "to": "2026-02-12"})
+    following = await tool.do("change", event=choir[1], scope="following", title="Band")
+    assert following.is_error
+    assert radicale.objects() == before, "the former series is not ended where the new one is not there"
+
+
+@pytest.mark.parametrize("status", [403, 500])
+async def test_a_new_series_is_taken_back_where_the_former_one_cannot_be_ended(radicale: Radicale, status: int) -> None:
+    await radicale.put("personal/choir.ics", CHOIR)
+    before = radicale.objects()
+    tool = Fixture(radicale.account(), fetcher=Refusing(status, "If-Match"))
+    choir = await listed(tool, "Choir", **{"from": "2026-02-01", "to": "2026-02-12"})
+    assert (await tool.do("change", event=choir[1], scope="following", title="Band")).is_error
+    assert radicale.objects() == before
+
+
+async def test_names_that_others_may_have_given_are_untrusted_in_answers_and_not_in_that_of_create(radicale: Radicale) -> None:
+    await radicale.make("Theirs")
+    tool = Fixture(radicale.account(url=f"{radicale.url}anna/theirs/"))
+    made = await tool.do("create", title="Lunch", **{"from": "2026-02-05T12:30"})
+    assert (made.text.split(":")[0], made.sources) == ("“Lunch” is in personal", ())
+    for name in ("theirs", "personal/Theirs"):
+        named = await tool.do("create", call=name, title="Lunch", calendar=name, **{"from": "2026-02-05T12:30"})
+        assert (named.text.split(":")[0], named.sources) == ("“Lunch” is in Theirs", ()), "the call has said it"
+    settings = Fixture(radicale.account(default="theirs"))
+    assert "is in Theirs" in (await settings.do("create", call="call-9", title="Lunch", **{"from": "2026-02-05T12:30"})).text
+    for action in ("create", "list"):
+        told = await tool.do(action, title="Lunch", calendar="work", **{"from": "2026-02-05T12:30"})
+        assert told.is_error
+        assert "there is: Theirs" in told.text
+        assert told.sources == ("calendar:personal",)
