@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from agent.errors import FetchFailed, FetchRefused
 from agent.tools.web.fetch_protocol import Fetched, FetchRequest
 from gateway.net.ip_addresses import refusal
-from gateway.net.targets import Target, joined, target_of
+from gateway.net.targets import Target, joined, place_in, target_of
 
 if TYPE_CHECKING:  # the HTTP library takes 15 MB, and is loaded with the first request
     from gateway.net.connection_guard import Judge, Network
@@ -109,13 +109,17 @@ def _next(request: FetchRequest, target: Target, location: str) -> Target:
         raise FetchFailed(f"it redirects to {location[:200]!r}, which is not followed", source=target.host)
     own = frozenset({target.place}) if target.own else frozenset[str]()
     try:
-        found = target_of(joined(target, location), own)
-    except FetchFailed as error:
+        address = joined(target, location)
+        if request.same_host:
+            there = target_of(address, frozenset({place_in(address)}))  # only taken apart: it is judged by comparing it
+            if (there.scheme, there.place) != (target.scheme, target.place):
+                raise FetchFailed(
+                    f"it redirects to {there}, which is another host or port, and is not followed", source=target.host
+                )
+        return target_of(address, own)
+    except FetchRefused as error:
         raise type(error)(
             f"it redirects to an address that is refused: {error}", hint=error.hint, source=target.host
         ) from error
     except ValueError as error:
         raise FetchFailed(f"it redirects to {location[:200]!r}, which is no address", source=target.host) from error
-    if request.same_host and (found.scheme, found.place) != (target.scheme, target.place):
-        raise FetchFailed(f"it redirects to {found}, which is another host or port, and is not followed", source=target.host)
-    return found
