@@ -45,6 +45,14 @@ _PEOPLE = frozenset({"jan", "april", "avril", "june", "august"})
 """Months by whose names people go, too."""
 _BESIDE = re.compile(r"\s?[,(]?\s?(?:(?:the|den|dem|le|el|il)\s)?", re.IGNORECASE)
 _FULL_YEAR = re.compile(r"(?:19|20)\d\d")
+_SINCE = ("since ", "seit ", "depuis ", "desde ", "dal ")
+_BOUNDS = frozenset(
+    """
+    since until till before after seit bis ab vor nach depuis jusqu avant apres desde hasta antes despues dal fino prima dopo
+    week woche semaine semana settimana weekend wochenende month monat monats mois mes mese
+    """.split()  # noqa: SIM905 - a list literal of them is longer
+)
+"""Words of ranges with one end that tell nothing else."""
 _IN_WORDS = re.compile(r"[^\W_]+")
 _NUMBERS = re.compile(r"[\d.]*\d[\d.]*(?:(?:st|nd|rd|th|er)\b)?", re.IGNORECASE)
 _LONGEST_SEASON = 92
@@ -173,7 +181,9 @@ def _read(question: str, today: date, order: Order) -> _Read:
     relative, open_relative = open_ranges(question, relative, today)
     figures, open_figures = open_ranges(question, figures, today)
     absolute, open_absolute = open_ranges(question, absolute, today)
-    ranges += [*open_times, *open_relative, *open_figures, *open_absolute]
+    begun = [*open_times, *open_relative, *open_figures, *open_absolute]
+    ranges += begun
+    relative = _not_in(begun, relative)
     return _Read(question, ranges, times, relative, lists + figures, absolute)
 
 
@@ -214,9 +224,9 @@ def time_words(question: str, *, today: date, order: Order = "unknown") -> TimeW
     names = {word for word in words if word in named or word.isdecimal()}
     times = [one for one in read.times if one.first != one.last]
     names = names.union(*(one.names - _LAST - _THIS for one in times))
-    beside = (words & (_LAST | _THIS)).union(*(_words_of(read.text[one.start : one.end]) for one in times))
+    beside = (words & (_LAST | _THIS | _BOUNDS)).union(*(_words_of(read.text[one.start : one.end]) for one in times))
     ranged = {word for _, phrase in ranges for word in _words_of(phrase)}
-    beside |= ranged & (_LAST | _THIS | _YEARS)
+    beside |= ranged & (_LAST | _THIS | _YEARS | _BOUNDS)
     several = [span for span, _ in (*phrases, *ranges)] + [Span(one.first, one.last) for one in times]
     return TimeWords(
         names=frozenset(names | (ranged - beside)),
@@ -344,6 +354,8 @@ def _absolute(question: str, today: date) -> list[_WrittenTime]:
             span = _span(year, month, day, today)
             if span and not year and not day and today in span and not _LAST.isdisjoint(match[0].lower().split()):
                 span = _span(str(today.year - 1), month, day, today)
+            if span and not day and match[0].lower().startswith(_SINCE):
+                span = Span(span.first, max(span.last, today))
             if span:
                 found.append(_WrittenTime(match.start(), match.end(), span.first, span.last))
         rest = pattern.sub(lambda phrase: " " * len(phrase[0]), rest)

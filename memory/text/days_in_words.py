@@ -36,7 +36,7 @@ _ITALIAN = (
 _WEEKDAY = rf"(?:{ONE_DAY})"
 _LEADS = (
     (_ENGLISH, r"\b", r"\sof"),
-    (_GERMAN, r"\b(?:am|vom|zum|den|dem|der|seit|bis|ab)\s", ""),
+    (_GERMAN, r"\b(?:am|vom|zum|den|dem|der|des|seit|bis|ab)\s", ""),
     (_FRENCH, rf"(?:\b(?:le|du|au|{_WEEKDAY})\s|^(?=premier))", ""),
     (_SPANISH, rf"(?:\b(?:el|del|al|dia|{_WEEKDAY})\s|^(?=primero))", r"\sde"),
     (_ITALIAN, rf"(?:\b(?:il|dal|al|del|{_WEEKDAY})\s|\b(?:d|da|de|a)?l?l'|^(?=primo))", r"(?:\sdi)?"),

@@ -32,6 +32,7 @@ from memory.text.year_words import Days, Meaning, Rule, SaidYear, marked, newest
 
 _VAGUE, _COUNTED = {"part", "nth"}, {"part", "nth", "number"}
 """Groups of patterns whose times have no sharp ends, and whose words may be in notes of any time."""
+_SINCE = ("since", "seit")
 _WORDS, _YEAR = re.compile(r"[^\W_]+"), re.compile(r"(?:19|20)\d\d")
 
 
@@ -89,6 +90,8 @@ def _read(
         year, days = None, newest(within, today, over=bool(said.get("over") or said.get("over2"))) if alone else None
     if days is None:
         return None
+    if (said.get("lead") or "").lower().startswith(_SINCE):
+        days = days[0], max(days[1], today)
     start, end = (min(match.start(), year.start), max(match.end(), year.end)) if year else match.span()
     names = _names_of(plain[start:end])
     if not said.keys().isdisjoint(_COUNTED):

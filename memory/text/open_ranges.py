@@ -71,13 +71,18 @@ def open_ranges(question: str, found: Sequence[T], today: date) -> tuple[list[T]
     ranges: list[DayRange] = []
     plain = plain_words(question)[0] if found else ""
     for one in found:
-        before = bound_before(plain, one.start) if one.first == one.last else None
-        days = before[1](one.first, today) if before else None
-        if before and days:
+        before = bound_before(plain, one.start)
+        if before and (days := _days_of(before[1], one, today)):
             ranges.append(DayRange(before[0], one.end, *days))
         else:
             alone.append(one)
     return alone, ranges
+
+
+def _days_of(bound: Bound, one: Timed, today: date) -> Days | None:
+    if bound in {_week, _weekend} and one.first < one.last:
+        return None
+    return bound(one.last if bound in {_after, _until} else one.first, today)
 
 
 def is_since(bound: Bound) -> bool:
@@ -106,6 +111,11 @@ def _week(day: date, _: date) -> Days | None:
     return (date.fromordinal(monday), date.fromordinal(monday + 6)) if 1 <= monday <= date.max.toordinal() - 6 else None
 
 
+def _weekend(day: date, today: date) -> Days | None:
+    week = _week(day, today)
+    return (date.fromordinal(week[1].toordinal() - 1), week[1]) if week else None
+
+
 _LONGEST, _LONGEST_JOIN = 40, 6
 """Characters before a phrase that are looked at, and those of a word between two that the second may have taken ("bis Mitte November")."""
 _COUNTED = frozenset(
@@ -116,6 +126,11 @@ _COUNTED = frozenset(
 ).union(DAYS)
 """What is so long before or after a day is not in all of that time."""
 _LEADS: Sequence[tuple[str, Bound]] = (
+    (r"(?:(?:on|at|over)\s)?(?:the\s)?weekend\sof(?:\sthe)?|(?:(?:am|das)\s)?wochenende\s(?:vom|um\sden|des)", _weekend),
+    (
+        r"(?:le\s)?week-?end\sdu|(?:(?:el|en\sel)\s)?fin\sde\ssemana\sdel|(?:(?:il|nel)\s)?(?:fine\ssettimana|weekend)\sdel",
+        _weekend,
+    ),
     (r"(?:(?:in|during)\s)?(?:the\s)?week\s(?:of|beginning|starting|commencing)(?:\son)?(?:\sthe)?", _week),
     (r"(?:(?:in\sder|der|die)\s)?woche\s(?:vom|ab|um|des)(?:\s(?:dem|den))?", _week),
     (r"(?:(?:la|dans\sla)\s)?semaine\sdu|(?:(?:en\sla|la)\s)?semana\sdel|(?:(?:nella|la)\s)?settimana\sdel", _week),

@@ -214,6 +214,17 @@ def test_a_range_with_one_end_begins_or_ends_with_that_day(number: int, year: in
         ("since yesterday", "2026-11-26", "2026-11-27"),
         ("seit dem 5.11.", "2026-11-05", "2026-11-27"),
         ("before last Tuesday", "2026-10-24", "2026-11-23"),
+        ("What did we do since last week?", "2026-11-16", "2026-11-27"),
+        ("seit letzter Woche", "2026-11-16", "2026-11-27"),
+        ("depuis le mois dernier", "2026-10-01", "2026-11-27"),
+        ("since October", "2026-10-01", "2026-11-27"),
+        ("desde octubre", "2026-10-01", "2026-11-27"),
+        ("since October last year", "2025-10-01", "2026-11-27"),
+        ("since 2025", "2025-01-01", "2026-11-27"),
+        ("after last week", "2026-11-23", "2026-11-27"),
+        ("the weekend of November 7", "2026-11-07", "2026-11-08"),
+        ("am Wochenende vom 7. November", "2026-11-07", "2026-11-08"),
+        ("le week-end du 7 novembre", "2026-11-07", "2026-11-08"),
     ],
 )
 def test_ends_are_days_however_they_are_said(question: str, first: str, last: str) -> None:
@@ -236,6 +247,8 @@ async def test_notes_of_these_days_come_first(tmp_path: Path) -> None:
         ("Cosa ho fatto martedì?", "2026-11-24", "2026-11-24"),
         ("What happened from Tuesday to Thursday?", "2026-11-24", "2026-11-26"),
         ("Was war seit Dienstag?", "2026-11-24", "2026-11-27"),
+        ("What did we do since last week?", "2026-11-16", "2026-11-27"),
+        ("What happened since October?", "2026-10-01", "2026-11-27"),
         ("What did we do before November 5?", "2026-10-05", "2026-11-04"),
         ("What happened in the week of November 3?", "2026-11-02", "2026-11-08"),
     ):
