@@ -53,7 +53,7 @@ UNTOUCHED: Final = ("chat.", "doctor.findings", "logs.", "memory.read", "memory.
 _PLACE: Final = re.compile(r"\{([=@+]?)(\w+)\}")
 _NAME: Final = r"""(?:'[^']*'|"[^"]*"|`[^`]*`|[0-9.]+)"""
 _QUOTED: Final = re.compile(rf"{_NAME}(?:, {_NAME})*")
-_ORDINAL: Final = re.compile(r"(?<=\d)th\b")
+_ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 _WORD: Final = re.compile(r"[A-Za-z]+")
 
 

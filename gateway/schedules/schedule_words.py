@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
 from gateway.schedules.schedule import At, Every, Schedule, next_after
 
+_ORDINAL: Final = re.compile(r"\b(\d*([123]))(?<!1[123])th\b")
+"""What the library says of days such as the 31st: "31th"."""
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -21,10 +25,14 @@ def in_words(schedule: Schedule, zone: ZoneInfo, now: datetime) -> str:
         return f"Once, on {instant_in_words(schedule.instant, zone, now)}"
     if isinstance(schedule, Every):
         return f"Every {span_in_words(schedule.seconds, alone=True)}"
-    said = CronSim(schedule.expression, now.astimezone(zone)).explain()
+    said = _ORDINAL.sub(_ordinal, CronSim(schedule.expression, now.astimezone(zone)).explain())
     if schedule.expression.split()[2:] == ["*", "*", "*"] and said.startswith("At ") and "every" not in said:
         said += " every day"
     return said if schedule.zone.key == zone.key else f"{said} ({schedule.zone.key})"
+
+
+def _ordinal(found: re.Match[str]) -> str:
+    return found[1] + {"1": "st", "2": "nd", "3": "rd"}[found[2]]
 
 
 def next_three(schedule: Schedule, zone: ZoneInfo, now: datetime) -> list[datetime]:
