@@ -163,6 +163,8 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
         if places
         else ""
     )
+    if heir != settings.default_agent:
+        inherited += f"The default agent, which answers where no rule says otherwise, is {heir} from now on.\n"
     _tell(
         facts,
         f"Removed agent {agent_id}{gone} from {changed.file}. Kept: {', '.join(files)}. {outcome(came)}\n"

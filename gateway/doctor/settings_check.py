@@ -38,8 +38,8 @@ def _of(problem: Problem, level: Level, why: str) -> Finding:
 
 def _of_prices(installation: Installation) -> list[Finding]:
     """Read the file of prices as the gateway does. Does blocking I/O."""
-    given = installation.settings.models.prices_file if installation.checked.settings is not None else None
-    if given is None:
+    settings = installation.valid_settings
+    if settings is None or (given := settings.models.prices_file) is None:
         return []
     try:
         unread = read_prices(Path(given).expanduser()).unread

@@ -139,6 +139,9 @@ def test_who_answers_instead_of_a_removed_agent_is_told(run, file):
     assert code == 0
     assert "The agent main answers there from now on" in told
     assert "telegram account work, telegram group -100." in told
+    assert "The default agent" not in told
+    assert run("add", "garden")[0] == 0
+    assert "The default agent, which answers where no rule says otherwise, is garden" in run("remove", "main")[1]
 
 
 def test_the_last_one_cannot_go_and_an_unknown_one_is_told(run, file):

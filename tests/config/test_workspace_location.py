@@ -48,6 +48,16 @@ def test_a_workspace_that_is_holds_or_lies_in_state_home_or_keys_is_refused(hous
     assert refusal(house, workspace)
 
 
+def test_the_folder_that_is_named_instead_may_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for state, free in ((".homebody", "~/homebody"), ("homebody", "~/homebody-main")):
+        paths = Paths(tmp_path / state)
+        checked = check("agents: {defaults: {workspace: '~'}}", paths.config_file(), os.environ, paths)
+        (problem,) = checked.problems
+        assert problem.hint.endswith(f"homebody config set agents.defaults.workspace {free}")
+        assert check(f"agent: {{workspace: {free}}}", paths.config_file(), os.environ, paths).problems == ()
+
+
 @pytest.mark.parametrize("target", ["", ".homebody", ".homebody/state", ".ssh", "../.."])
 def test_a_link_leads_around_nothing(house: Paths, target: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(Path.home() / target)

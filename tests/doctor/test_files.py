@@ -468,6 +468,8 @@ async def test_what_crashes_left_is_removed(house: House) -> None:
         ("gateway: {port: never}", "error", "a whole number"),
         ("gateway: {prot: 1}", "warning", "is not a key"),
         ("channels: {telegram: {botToken: 'env:NOT_SET_HERE'}}", "error", "NOT_SET_HERE is not set"),
+        ("agents: {list: [{id: main, workspace: '~'}]}", "error", "is or contains your home folder"),
+        ("agents: {list: [{id: a}, {id: a}]}", "error", "is listed twice"),
     ],
 )
 async def test_wrong_settings_are_told(house: House, text: str, level: str, words: str) -> None:
