@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -44,6 +46,8 @@ _HOMES: Final = {
     "addressbook": (f"{CARD} addressbook-home-set", "A:addressbook-home-set"),
 }
 _TYPES: Final = {"calendar": f"{CAL} calendar", "addressbook": f"{CARD} addressbook"}
+_OLDER: Final = re.compile(r"iso-?8859-\d{1,2}|(?:windows-|cp)125\d|koi8-[ru]|shift_jis|euc-(?:jp|kr)|gb(?:2312|k|18030)|big5")
+"""Encodings in which feeds are read where they are not in UTF-8."""
 _WELL_KNOWN: Final = {"calendar": "/.well-known/caldav", "addressbook": "/.well-known/carddav"}
 """Where a server says under which path it offers the service (RFC 6764, 5)."""
 _WRITE: Final = frozenset({dav("write"), dav("write-content"), dav("bind"), dav("all")})
@@ -138,7 +142,7 @@ class DavClient:
             raise self._failed(
                 "what it sent is no iCalendar", "The address must lead to an .ics file itself, not to a web page."
             )
-        return answer.body.decode("utf-8", "replace")
+        return _text_of(answer)
 
     async def _events(self, calendar: Collection, start: datetime, end: datetime) -> Sequence[Resource]:
         query = calendar_query(*(f"{one.astimezone(UTC):%Y%m%dT%H%M%SZ}" for one in (start, end)))
@@ -232,7 +236,10 @@ class DavClient:
         if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
             raise self._refused(answer)
         if answer.cut:
-            raise TooLarge(f"{self._named}: {answer.cut} of what it sent", hint="Ask for a shorter time.", status=0)
+            hint = "Ask for a shorter time."
+            if account.feed:
+                hint = f"A feed is read up to {MAX_ANSWER // 1_000_000} MB; take a smaller one, such as one of fewer years."
+            raise TooLarge(f"{self._named}: {answer.cut} of what it sent", hint=hint, status=0)
         return answer
 
     @property
@@ -263,6 +270,9 @@ class DavClient:
         wait = f"; it asks to wait {answer.wait:,} seconds" if answer.wait else ""
         other = ("the server has a fault" if status >= 500 else "the server refuses it", "Try again later.")  # noqa: PLR2004
         text, hint = said.get(status, other)
+        if status == HTTPStatus.UNAUTHORIZED and (wanted := _other_login(answer.challenge)):
+            text = f"the server wants a login with {wanted}, and only Basic is supported"
+            hint = "Let the server offer Basic as well, or read the calendar from a feed (ics)."
         return self._failed(f"{text} ({status} {known.get(status, '')}".rstrip() + f"{wait})", hint, status)
 
     def _failed(self, text: str, hint: str = "", status: int = 0) -> CalendarFailed:
@@ -290,6 +300,25 @@ def _limit(feed: bool) -> Callable[[str], int]:
         return MAX_ANSWER if feed or media_type in _READ or media_type.endswith("+xml") else MAX_OTHER
 
     return limit
+
+
+def _other_login(challenge: str) -> str:
+    """Name the way of logging in that a server asks for, where Basic is none of them; "" where it is, or nothing is said."""
+    said = challenge.casefold()
+    if not said or "basic" in said:
+        return ""
+    return next((name for name in ("Digest", "Bearer", "Negotiate", "NTLM") if name.casefold() in said), "something else")
+
+
+def _text_of(answer: Fetched) -> str:
+    """Decode a feed, which is UTF-8; where nothing in it is, by the server's word, and then as Windows-1252."""
+    with suppress(UnicodeDecodeError):
+        return answer.body.decode("utf-8")
+    if answer.body.decode("utf-8", "ignore").isascii():
+        for name in (answer.charset if _OLDER.fullmatch(answer.charset) else "cp1252", "cp1252"):
+            with suppress(UnicodeDecodeError, LookupError):
+                return answer.body.decode(name)
+    return answer.body.decode("utf-8", "replace")
 
 
 def _is(one: Response, kind: Kind) -> bool:

@@ -22,6 +22,7 @@ STEP_SECONDS: Final = 15.0
 MAX_RATIO: Final = 100
 """A body that reaches its limit and was packed more than this many times smaller is a decompression bomb."""
 MAX_ETAG: Final = 1000
+MAX_CHALLENGE: Final = 1000
 _PACKED: Final = {"gzip": 31, "x-gzip": 31, "deflate": 47}
 """Content encodings that are asked for, with the window bits that zlib wants; 47 reads gzip and zlib alike."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -72,6 +73,10 @@ def _headers(request: FetchRequest, target: Target) -> list[tuple[bytes, bytes]]
     return [(name.encode("ascii"), value.encode("utf-8")) for name, value in listed]
 
 
+def _all(response: httpcore2.Response, wanted: bytes) -> list[str]:
+    return [value.decode("utf-8", "replace").strip() for name, value in response.headers if name.lower() == wanted]
+
+
 async def _read(response: httpcore2.Response, request: FetchRequest, target: Target) -> tuple[Fetched, str]:
     headers = {name.decode("latin-1").lower(): value.decode("utf-8", "replace") for name, value in reversed(response.headers)}
     media_type, charset = _type(headers.get("content-type", ""))
@@ -83,6 +88,7 @@ async def _read(response: httpcore2.Response, request: FetchRequest, target: Tar
         charset=charset,
         wait=int(wait[:6]) if wait.isdecimal() else None,
         etag=headers.get("etag", "").strip()[:MAX_ETAG],
+        challenge=", ".join(_all(response, b"www-authenticate"))[:MAX_CHALLENGE],
     )
     if answer.status in _REDIRECTS and (location := headers.get("location")):
         return answer, location  # its body is not read

@@ -95,6 +95,15 @@ def multistatus(inner: str) -> bytes:
     ("answer", "told"),
     [
         (page("no", status="401 Unauthorized"), "refuses user and password"),
+        (page("no", status="401 Unauthorized", WWW_Authenticate='Basic realm="x"'), "refuses user and password"),
+        (
+            page("no", status="401 Unauthorized", WWW_Authenticate='Digest realm="x", nonce="y"'),
+            "login with Digest, and only Basic",
+        ),
+        (
+            page("no", status="401 Unauthorized", WWW_Authenticate='Digest realm="x"\r\nWWW-Authenticate: Basic realm="x"'),
+            "refuses user and password",
+        ),
         (page("no", status="403 Forbidden"), "does not allow"),
         (page("no", status="500 Oops"), "has a fault"),
         (page("no", status="503 Busy", Retry_After="120"), "wait 120 seconds"),
@@ -202,6 +211,25 @@ async def test_a_feed_is_read_and_a_web_page_is_none() -> None:
         assert text == DENTIST
     failure = await moody(page("<html>Sign in</html>"), lambda dav: dav.feed(), feed=True)
     assert "no iCalendar" in str(failure)
+    large = page(f"{DENTIST}{' ' * MAX_ANSWER}", "text/calendar")
+    assert "take a smaller one" in (await moody(large, lambda dav: dav.feed(), feed=True)).hint
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "read"),
+    [
+        ("Größe".encode("latin-1"), "text/calendar", "Größe"),
+        ("Größe".encode("latin-1"), "text/calendar; charset=utf-8", "Größe"),
+        ("Größe – x".encode("cp1252"), "text/calendar; charset=nonsense", "Größe – x"),
+        ("Łódź".encode("iso8859-2"), "text/calendar; charset=iso-8859-2", "Łódź"),
+        ("Größe".encode() + b" \xff", "text/calendar; charset=iso-8859-1", "Größe \ufffd"),
+    ],
+)
+async def test_a_feed_in_an_older_encoding_is_read_as_it_is_meant(body: bytes, media_type: str, read: str) -> None:
+    text = DENTIST.encode().replace(b"Dentist", body)
+    async with web_peer({"/a.ics": page(text, media_type)}) as peer:
+        feed = await client(Account(name="fair", url=f"http://127.0.0.1:{peer.port}/a.ics", feed=True)).feed()
+    assert f"SUMMARY:{read}\r\n" in feed
 
 
 def test_the_password_is_in_no_representation() -> None:

@@ -38,7 +38,7 @@ class Fetched(Struct, frozen=True, kw_only=True):
     """An answer. ``url`` is where it came from, after redirects; ``media_type`` and ``charset`` are in small letters, "" if not said.
 
     ``cut`` says why the body is not whole, or is empty. ``wait`` is what a ``Retry-After`` header says, in seconds; None without one.
-    ``etag`` is the ``ETag`` header as it was sent.
+    ``etag`` is the ``ETag`` header as it was sent, and ``challenge`` what ``WWW-Authenticate`` headers say about how to log in.
     """
 
     url: str
@@ -49,6 +49,7 @@ class Fetched(Struct, frozen=True, kw_only=True):
     cut: str = ""
     wait: int | None = None
     etag: str = ""
+    challenge: str = ""
 
 
 class Fetcher(Protocol):
