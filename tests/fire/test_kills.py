@@ -28,8 +28,8 @@ SEED = int(os.environ.get("HOMEBODY_FIRE_SEED", "20260301"))
 KILLS, DRAWS = 2, 10
 TRIED = [
     "three with effects",
-    "asked and approved",
     "again and again",
+    "asked and approved",
     *random.Random(SEED).sample([name for name, one in SCENARIOS.items() if one.platform != "telegram"], 2),
 ]
 """A few: `make fire` tries all, and .ci/run draws from each as often as from any other."""
