@@ -15,6 +15,7 @@ from tests.channels.discord_line import ANNA, DIRECT, GUILD, Line
 from tests.patience import PATIENCE
 from tests.peers.discord import DiscordPeer
 from tests.peers.discord_state import BOT, person
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -80,7 +81,7 @@ async def test_a_command_without_a_channel_is_answered_and_no_task_is_left_with_
     assert not [one for one in caplog.records if "never retrieved" in one.getMessage() or one.exc_info]
 
 
-@pytest.mark.parametrize("trouble", ["status", "odd page", "no JSON"])
+@parametrize_some(1, "trouble", ["status", "odd page", "no JSON"])
 async def test_a_channel_that_cannot_be_read_on_stops_neither_hearing_nor_sending(peer: DiscordPeer, trouble: str) -> None:
     place = peer.guild_channel(GUILD)
     first = Line(peer, guilds={GUILD: {}})

@@ -10,6 +10,7 @@ import pytest
 from channels.common.read_marks import CURSOR
 from tests.channels.slack_line import ANNA, ROOM, Line, shown
 from tests.peers.slack import BOT, SlackPeer
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -66,7 +67,7 @@ async def test_a_house_that_once_noted_a_trigger_as_a_mark_heals_by_itself(peer:
 
 
 @pytest.mark.parametrize("http", [False, True], ids=["socket", "http"])
-@pytest.mark.parametrize("trouble", ["status", "odd page"])
+@parametrize_some(1, "trouble", ["status", "odd page"])
 async def test_a_channel_that_cannot_be_read_on_stops_no_sending_and_is_read_when_it_can_be(
     peer: SlackPeer, http: bool, trouble: str
 ) -> None:

@@ -26,6 +26,7 @@ from gateway.doctor.service_units import SERVICE, units
 from gateway.doctor.state_files import EXTRAS
 from tests.doctor.conftest import ROOT, House, program, said
 from tests.patience import PATIENCE
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,7 +197,8 @@ def _can_unshare() -> bool:
 @pytest.mark.skipif(
     not (shutil.which("unshare") and shutil.which("ip")) and not os.environ.get("CI"), reason="needs unshare and ip"
 )
-@pytest.mark.parametrize(
+@parametrize_some(
+    2,
     ("answer", "ok", "words"),
     [
         ("203.0.113.7", True, "2 names can be looked up"),

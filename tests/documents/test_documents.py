@@ -19,6 +19,7 @@ from gateway.documents import pdf
 from gateway.documents.reader import DocumentParser
 from tests import programs
 from tests.documents import made
+from tests.sampling import parametrize_some
 from tests.tools.house import House
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("make", "why"), REFUSED, ids=[why[:45] for _, why in REFUSED])
+@parametrize_some(4, ("make", "why"), REFUSED, ids=[why[:45] for _, why in REFUSED])
 async def test_hostile_and_broken_files_are_refused_with_a_reason(make: Any, why: str) -> None:
     with pytest.raises(DocumentRefused, match="^" + why) as refused:
         await read(make())

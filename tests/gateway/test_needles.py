@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from benchmarks.needles import run
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 SMALL = {"count": 24, "tokens": 100_000, "resets": 2, "window": 32_000}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@parametrize_some(1, "seed", [1, 2])
 async def test_what_was_said_once_is_found_again(tmp_path: Path, seed: int) -> None:
     found = await run(tmp_path, seed=seed, **SMALL)
     assert found["compactions"] > 0

@@ -17,6 +17,7 @@ import pytest
 from gateway.base.state_lock import describe
 from tests import programs
 from tests.patience import PATIENCE
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,8 @@ def post(url: str, token: str) -> httpx.Response:
 
 
 @pytest.mark.cpu_seconds(240)
-@pytest.mark.parametrize(
+@parametrize_some(
+    2,
     ("kind", "fault", "status", "state"),
     [
         ("prompt", "after-accept:1", 200, "answered"),

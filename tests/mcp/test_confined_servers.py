@@ -150,6 +150,7 @@ def test_what_a_program_needs_is_found() -> None:
     assert around("/x/node_modules/@a/b/dist/index.js") == ("/x/node_modules",)
 
 
+@pytest.mark.long
 def test_loading_the_library_lets_no_full_collection_stop_the_event_loop() -> None:
     """A full collection looks through everything that was loaded, and stops every thread for up to 100 ms meanwhile."""
     import subprocess

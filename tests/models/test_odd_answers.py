@@ -19,6 +19,7 @@ from agent.models.middleware.key_rotation import HIDDEN, without_key
 from tests.models.conversation import ask, hear, user
 from tests.models.test_openai_chat import at
 from tests.peers.compatible import Chunks
+from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,7 @@ STREAMS: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "place"), [(path, place) for path, events in STREAMS.items() for place in range(len(events))])
+@parametrize_some(9, ("path", "place"), [(path, place) for path, events in STREAMS.items() for place in range(len(events))])
 async def test_whatever_a_server_streams_the_answer_is_data(path: str, place: int) -> None:
     event = STREAMS[path][place]
 

@@ -16,6 +16,7 @@ from agent.models.notebook.reminder_calls import Due, due_or_why
 from agent.models.notebook.reminders import Remind
 from gateway.schedules.parsing import parse_schedule
 from gateway.schedules.schedule import next_after
+from tests.sampling import parametrize_some
 
 MIDNIGHT = datetime(2026, 11, 25)  # noqa: DTZ001 -- the owner's local time, a Wednesday
 ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
@@ -89,7 +90,7 @@ def due(said: str, now: datetime = MIDNIGHT) -> Due:
     return found
 
 
-@pytest.mark.parametrize("hour", range(1, 13))
+@parametrize_some(4, "hour", range(1, 13))
 def test_every_time_of_the_clock_in_words_is_that_time(hour: int) -> None:
     for minute in range(60):
         for said in said_in_english(hour, minute):

@@ -72,6 +72,7 @@ async def llm(served: Served, folder: Path, *arguments: str) -> str:
     return await run(*command, cwd=folder, LLM_USER_PATH=str(folder))
 
 
+@pytest.mark.long
 async def test_the_command_llm_asks_streams_and_goes_on(tmp_path: Path) -> None:
     village = ApiVillage(tmp_path)
     village.model.then("The first answer.", "The second answer.")

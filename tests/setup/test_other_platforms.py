@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.peers import discord, slack
 from tests.peers.slack import APP_TOKEN, BOT_TOKEN
 from tests.setup.person import Home, answered
@@ -37,6 +39,7 @@ async def owners(home: Home, channel: str) -> list[tuple[str, str]]:
     return [(one["sender"], one["role"]) for one in json.loads(out)["approved"] if one["channel"] == channel]
 
 
+@pytest.mark.long
 async def test_from_the_command_to_the_first_answer_on_discord(home: Home, window: Terminal) -> None:
     async with discord.DiscordPeer() as peer:
         settle(home, f"discord: {{apiRoot: '{peer.root}', gatewayUrl: '{peer.gateway}'}}")

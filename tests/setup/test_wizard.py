@@ -107,6 +107,7 @@ async def test_a_step_is_done_again_alone_and_a_gateway_that_runs_is_used(
     assert home.holder() == pid
 
 
+@pytest.mark.long
 async def test_without_a_service_or_background_the_gateway_runs_for_the_pairing_alone(
     home: Home, peer: TelegramPeer, window: Terminal
 ) -> None:
