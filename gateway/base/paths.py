@@ -12,6 +12,7 @@ $HOMEBODY_HOME             ~/.homebody (~/.homebody-NAME for a profile), every f
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -191,6 +192,8 @@ def _make_private(folder: Path, found: os.stat_result) -> None:
             folder.chmod(_PRIVATE)
     except OSError as error:
         raise StorageFailed.from_os(error, "remove other users' access to this folder", folder) from error
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        raise StorageFailed.from_os(OSError(errno.EROFS, os.strerror(errno.EROFS)), "write to this folder", folder)
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise StorageFailed("cannot be read and written", where=str(folder), hint=access_hint(folder, "u+rwx"))
 

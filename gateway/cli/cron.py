@@ -93,13 +93,9 @@ def add(invocation: Invocation, /, when: str, text: str, task: bool, as_json: bo
 
     WHEN is a time, an interval or a cron expression.
     """
-    from gateway.base.state_lock import describe
-    from gateway.cli.attached import NOBODY_SENDS
-
     facts = _call(invocation, "jobs.add", when=when, text=text, kind="task" if task else "reminder", **_given(given))
     tell(facts, facts["told"], as_json=as_json)
-    if describe(invocation.paths.lock) is None:
-        say(NOBODY_SENDS, err=True)
+    _say_if_nobody_sends(invocation)
 
 
 @cron.command(name="list")
@@ -112,6 +108,8 @@ def list_(invocation: Invocation, agent: str | None, everything: bool, as_json: 
     found = _call(invocation, "jobs.list", agent=agent, everything=everything)["jobs"]
     none = 'There are no jobs. Add one: homebody cron add "tomorrow at 9" "Water the plants"'
     tell(found, "\n".join(_rows(found, invocation)) or none, as_json=as_json)
+    if any(job["state"] == "active" for job in found):
+        _say_if_nobody_sends(invocation)
 
 
 @cron.command()
@@ -193,6 +191,14 @@ def log(invocation: Invocation, job: str, limit: int, as_json: bool) -> None:
     facts = _call(invocation, "jobs.log", job=job, limit=limit)
     lines = [f"  {one}" for one in facts["lines"]] or ["  It has not run yet."]
     tell(facts, "\n".join([facts["told"], *lines]), as_json=as_json)
+
+
+def _say_if_nobody_sends(invocation: Invocation) -> None:
+    from gateway.base.state_lock import describe
+    from gateway.cli.attached import NOBODY_SENDS
+
+    if describe(invocation.paths.lock) is None:
+        say(NOBODY_SENDS, err=True)
 
 
 def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Where the house keeps its things, and what it refuses."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -63,3 +64,13 @@ def test_a_file_in_a_folders_place_is_told(tmp_path):
 
 def test_every_agent_has_folders_of_its_own(tmp_path):
     assert Paths(tmp_path).sessions("work") == tmp_path / "agents" / "work" / "sessions"
+
+
+def test_a_file_system_that_is_read_only_is_called_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = os.statvfs(tmp_path)
+    fields = (*found[:8], found.f_flag | os.ST_RDONLY, found[9])
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(fields))
+    with pytest.raises(StorageFailed, match="could not write to this folder: Read-only file system") as failed:
+        Paths(tmp_path / "home").prepare()
+    assert "chmod" not in failed.value.hint
+    assert failed.value.hint
