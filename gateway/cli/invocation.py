@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
-from gateway.base.errors import UsageError, as_started
+from gateway.base.errors import SettingsError, UsageError, as_started
 from gateway.base.paths import Paths
 
 if TYPE_CHECKING:
@@ -105,12 +105,20 @@ class Invocation:
         return load(self.paths, os.environ)
 
     def local_time(self, moment: str) -> str:
-        """Return an ISO 8601 timestamp as date and time in the owner's time zone; "" for ""."""
-        if not moment:
-            return ""
-        settings = self.loaded.settings
-        zone = settings.agent(settings.default_agent).settings.user_timezone
-        return f"{datetime.fromisoformat(moment).astimezone(ZoneInfo(zone) if zone else None):%Y-%m-%d %H:%M}"
+        """Return an ISO 8601 timestamp as date and time in the owner's time zone; "" for "".
+
+        Where the settings are not valid, it is that of the machine.
+        """
+        return f"{datetime.fromisoformat(moment).astimezone(self._zone):%Y-%m-%d %H:%M}" if moment else ""
+
+    @cached_property
+    def _zone(self) -> ZoneInfo | None:
+        try:
+            settings = self.loaded.settings
+        except SettingsError:
+            return None
+        named = settings.agent(settings.default_agent).settings.user_timezone
+        return ZoneInfo(named) if named else None
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -244,6 +244,18 @@ def running_gateway(house: House, **env: str) -> Iterator[programs.Program]:
         process.wait(PATIENCE)
 
 
+def test_the_status_of_a_gateway_whose_settings_file_is_wrong_by_now_is_shown_with_what_is_wrong(house: House) -> None:
+    with running_gateway(house):
+        (house.home / "homebody.yaml").write_text("agents: {list: 3}\n")
+        deadline = time.monotonic() + PATIENCE
+        while "the settings file has errors" not in (run := program("status", home=house.person)).stdout:
+            assert time.monotonic() < deadline, run.stderr
+            time.sleep(0.2)
+    assert run.returncode == 0
+    assert "agents.list: 3 is not allowed here" in run.stdout
+    assert "agent main: " in run.stdout
+
+
 def by_check(facts: dict[str, Any]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for one in facts["findings"]:
