@@ -7,7 +7,8 @@ Raw HTML stays text. Pictures become links, so that reading an answer asks no ot
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -34,6 +35,8 @@ _PLAIN: Final = {
     "tbody": "tbody",
     "tr": "tr",
 }
+_ADDRESS: Final = re.compile(r"(?<![\w/])https?://[^\s<>\"`“”«»]{1,2000}", re.IGNORECASE)
+_PUNCTUATION: Final = ".,;:!?'*_~…]}"
 _BREAKS: Final = {"hardbreak": ["br"], "softbreak": "\n", "hr": ["hr"]}
 
 log = logging.getLogger(__name__)
@@ -73,7 +76,9 @@ def _children(node: SyntaxTreeNode, depth: int) -> list[Node]:
 
 def _nodes(node: SyntaxTreeNode, depth: int) -> Sequence[Node]:
     kind = node.type
-    if kind in {"text", "html_inline", "html_block"}:
+    if kind == "text":
+        return list(_with_addresses(node.content))
+    if kind in {"html_inline", "html_block"}:
         return [node.content] if node.content else []
     if kind in _BREAKS:
         return [_BREAKS[kind]]  # type: ignore[list-item]  # mypy joins the values' types
@@ -105,4 +110,31 @@ def _element(node: SyntaxTreeNode, depth: int) -> Sequence[Node]:
 
 def _link(target: str, below: list[Node]) -> Sequence[Node]:
     """Return a link, if it is of a kind that opens a page or writes a mail; otherwise its text."""
-    return [["a", {"href": target}, *below]] if target.lower().startswith(LINKS) else below
+    return [["a", {"href": target}, *_without_links(below)]] if target.lower().startswith(LINKS) else below
+
+
+def _without_links(nodes: Sequence[Node]) -> Iterator[Node]:
+    for node in nodes:
+        if isinstance(node, str):
+            yield node
+        elif node[0] == "a":
+            yield from _without_links(node[2:])
+        else:
+            yield [node[0], *(one if isinstance(one, dict) else next(_without_links([one])) for one in node[1:])]
+
+
+def _with_addresses(text: str) -> Iterator[Node]:
+    """Yield a text with the addresses in it as links, without the punctuation of the sentence that they stand in."""
+    shown = 0
+    for found in _ADDRESS.finditer(text):
+        address = found[0].rstrip(_PUNCTUATION)
+        while address.endswith(")") and address.count(")") > address.count("("):
+            address = address[:-1].rstrip(_PUNCTUATION)
+        if len(address) <= address.index("/") + 2:
+            continue
+        if before := text[shown : found.start()]:
+            yield before
+        yield ["a", {"href": address}, address]
+        shown = found.start() + len(address)
+    if rest := text[shown:]:
+        yield rest

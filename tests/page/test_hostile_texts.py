@@ -146,3 +146,35 @@ async def test_a_piece_that_belongs_nowhere_is_refused(served: ServedPage, query
     tab = await served.tab()
     answer = await tab.post(f"/page/upload?{query}", b"x")
     assert answer.status_code == 400, answer.text
+
+
+ADDRESSES = {
+    "See https://example.org/a_b_c?x=1&y=2.": ["https://example.org/a_b_c?x=1&y=2"],
+    "(https://de.wikipedia.org/wiki/Mars_(Planet)), http://nas.lan:8080/": [
+        "https://de.wikipedia.org/wiki/Mars_(Planet)",
+        "http://nas.lan:8080/",
+    ],
+    "**https://example.org** and `https://example.org/code`": ["https://example.org"],
+    "[**see https://other.example** now](https://example.org)": ["https://example.org"],
+    "<https://example.org/x>": ["https://example.org/x"],
+    "https:// nothttps://example.org ftp://x.example javascript:alert(1) http://.": [],
+    "http://example.org/" + ")" * 3000: ["http://example.org/"],
+}
+
+
+@pytest.mark.parametrize("text", ADDRESSES)
+def test_addresses_are_links_without_the_punctuation_behind_them_and_no_link_is_in_another(text: str) -> None:
+    def links(node: Any, within: bool = False) -> list[str]:
+        if isinstance(node, str):
+            return []
+        assert not (within and node[0] == "a")
+        own = [node[1]["href"]] if node[0] == "a" else []
+        return own + [one for child in node[1:] if not isinstance(child, dict) for one in links(child, within or bool(own))]
+
+    def words(node: Any) -> str:
+        return node if isinstance(node, str) else "".join(words(one) for one in node[1:] if not isinstance(one, dict))
+
+    tree = tree_of(text)
+    assert [link for node in tree for link in links(node)] == ADDRESSES[text]
+    if not set(text) & set("*`[<"):
+        assert "".join(map(words, tree)) == text
