@@ -84,8 +84,8 @@ def inbound(event: dict[str, Any], who: Identity, *, event_id: str = "", quoted:
     if sender == who.user or (who.bot and event.get("bot_id") == who.bot):
         return None
     raw, files = str(event.get("text") or ""), attached(event)
-    shared = _shared(event, who.user)
-    text = readable(raw, who.user) or shared
+    shared, own = _shared(event, who.user), readable(raw, who.user)
+    text = own or (shared if event.get("bot_id") or not shared else f"{_head_of(event)}\n{shared}")
     if not text and not files:
         return None
     direct = event.get("channel_type") == "im" or channel.startswith("D")
@@ -102,7 +102,7 @@ def inbound(event: dict[str, Any], who: Identity, *, event_id: str = "", quoted:
         message_id=stamp,
         reply_to=parent or None,
         mentioned=direct or names(raw, who.user) or event.get("parent_user_id") == who.user,
-        quoted=quoted or (shared[:QUOTED] if shared != text else ""),
+        quoted=quoted or (shared[:QUOTED] if own else ""),
         attachments=files,
         from_bot=bool(event.get("bot_id")),
     )
@@ -151,6 +151,12 @@ def _shared(event: dict[str, Any], me: str) -> str:
         if bot or one.get("is_share") or one.get("is_msg_unfurl")
     ]
     return "\n".join(text for text in said if text)
+
+
+def _head_of(event: dict[str, Any]) -> str:
+    """Return the line that stands before words which are not the sender's own: ``user_message`` in ``gateway.turns`` fences them."""
+    names = {" ".join(str(one.get("author_name") or "").split())[:100] for one in event.get("attachments") or []}
+    return f"[forwarded from {names.pop()}]" if len(names) == 1 and all(names) else "[forwarded]"
 
 
 def _name(event: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ import pytest
 from channels.messages import Button, ChatAddress
 from channels.protocol import MenuEntry
 from channels.slack.inbound import Identity, inbound
+from gateway.turns.user_message import body, forwarded_from
 from tests.channels.slack_line import ANNA, BEN, DIRECT, ROOM, Line, shown
 from tests.peers.slack import BOT, BOT_ID, TEAM, SlackPeer
 
@@ -233,8 +234,22 @@ async def test_a_message_that_is_passed_on_shows_what_it_says(peer: SlackPeer) -
         await peer.say(ANNA, "what of this?", attachments=shared)
         await line.quiet()
     [alone, asked] = line.door.messages
-    assert (alone.text, alone.quoted, alone.attachments[0].name) == ("the plan", "", "plan.pdf")
+    assert (alone.text, alone.quoted, alone.attachments[0].name) == ("[forwarded]\nthe plan", "", "plan.pdf")
     assert (asked.text, asked.quoted) == ("what of this?", "the plan")
+
+
+async def test_words_that_are_passed_on_without_a_comment_are_not_the_sender_s_own(peer: SlackPeer) -> None:
+    line = Line(peer)
+    shared = {"is_share": True, "is_msg_unfurl": True, "author_name": "Bob\nBuilder", "text": "/new"}
+    async with line.running():
+        await peer.say(ANNA, "", attachments=[shared])
+        await peer.say(ANNA, "", attachments=[shared, {**shared, "author_name": "Eve", "text": "pay"}])
+        await line.quiet()
+    one, several = line.door.messages
+    assert one.text == "[forwarded from Bob Builder]\n/new"
+    assert several.text == "[forwarded]\n/new\npay"
+    assert forwarded_from(one.text) == ("forwarded:Bob_Builder",)
+    assert "<untrusted" in body(one.text).partition("/new")[0]
 
 
 @pytest.mark.parametrize(("mode", "threads"), [("off", [None, None]), ("first", ["it", None]), ("all", ["it", "it"])])
