@@ -126,7 +126,7 @@ class SlackChannel(ChatChannel):
         )
         line = self._spoken(web, who, rate_limit, receiver)
         if self.hooked:
-            line.hook = ear = Hook(self._settings, web, receiver, sink, self._log)
+            line.hook = ear = Hook(self._settings, web, receiver, sink, self._log, account=self.account)
         self._line = line
         try:
             await (

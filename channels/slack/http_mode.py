@@ -15,6 +15,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.signature import Clock as SignatureClock
 from slack_sdk.signature import SignatureVerifier
 
+from channels.common.event_guard import EventGuard
 from channels.common.log import Log
 from channels.common.recent import Recent
 from channels.protocol import Clock, HookAnswer, HookRequest, InboundSink
@@ -23,6 +24,7 @@ from channels.slack.receiving import Receiver
 from channels.slack.settings import ASK_EVERY, SlackAccount
 
 if TYPE_CHECKING:
+    from slack_bolt.response import BoltResponse
     from slack_sdk.web.async_client import AsyncWebClient
 
 MOST_TAKEN = 5000
@@ -83,12 +85,15 @@ def astray(headers: Mapping[str, str], clock: Clock) -> str:
 class Hook:
     """One app's ear for requests, while ``run`` runs."""
 
-    def __init__(self, settings: SlackAccount, web: AsyncWebClient, receiver: Receiver, sink: InboundSink, log: Log) -> None:
+    def __init__(
+        self, settings: SlackAccount, web: AsyncWebClient, receiver: Receiver, sink: InboundSink, log: Log, *, account: str
+    ) -> None:
         self._settings = settings
         self._web = web
         self._receiver = receiver
         self._sink = sink
         self._log = log
+        self._guard = EventGuard(log, account)
 
     async def run(self) -> None:
         """Read on, then ask now and then whether Slack is there. Raises ChannelBroken when it refuses the token."""
@@ -118,10 +123,16 @@ class Hook:
         """Handle one request with a valid signature, and return the response."""
         if _RETRY in request.headers:
             self._log.info("slack delivers an event again", attempt=request.headers[_RETRY][:3])
-        bolt = AsyncBoltRequest(
-            body=request.body.decode(), query=request.query, headers={key: [value] for key, value in request.headers.items()}
-        )
-        answer = await self._receiver.dispatch(bolt)
+        with self._guard.reading({}):
+            bolt = AsyncBoltRequest(
+                body=request.body.decode(),
+                query=request.query,
+                headers={key: [value] for key, value in request.headers.items()},
+            )
+            return self._answer(await self._receiver.dispatch(bolt))
+        return HookAnswer(status=400, body=b"not an event")
+
+    def _answer(self, answer: BoltResponse) -> HookAnswer:
         self._sink.alive()
         headers = {key: values[0] for key, values in answer.headers.items() if key.lower() == "content-type" and values}
         return HookAnswer(status=answer.status, body=(answer.body or "").encode(), headers=headers)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import json
 import re
 from datetime import timedelta
@@ -78,6 +80,20 @@ async def test_slack_is_told_the_challenge_it_asks_for(peer: SlackPeer) -> None:
     async with line.running():
         answer = await line.channel.hear(signed({"type": "url_verification", "challenge": "c-42", "token": "t"}))
     assert (answer.status, json.loads(answer.body)) == (200, {"challenge": "c-42"})
+
+
+@pytest.mark.parametrize("body", [b"{not json", b'["a", "list"]', b"null", b'{"type": "event_callback", "event": 5}'])
+async def test_what_is_signed_and_no_event_is_refused_and_holds_up_nothing(peer: SlackPeer, body: bytes) -> None:
+    line = Line(peer, http=True)
+    headers = {**signed(message()).headers}
+    base = f"v0:{headers['x-slack-request-timestamp']}:".encode()
+    headers["x-slack-signature"] = f"v0={hmac.new(SIGNING_SECRET.encode(), base + body, hashlib.sha256).hexdigest()}"
+    async with line.running():
+        answer = await line.channel.hear(HookRequest(method="POST", query="", headers=headers, body=body))
+        assert answer.status in {200, 400}
+        assert (await line.channel.hear(signed(message("after")))).status == 200
+        await line.quiet()
+    assert line.door.texts == ["after"]
 
 
 @pytest.mark.sec(23, 25)
