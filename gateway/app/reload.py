@@ -25,7 +25,7 @@ from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError, SettingsError, UsageError, as_homebody_error
 from gateway.base.paths import Paths
 from gateway.config.load import load
-from gateway.config.settings_file import save_copy
+from gateway.config.settings_file import copy_of, save_copy
 from gateway.queue.lanes import Lanes
 from gateway.routing.access import concerns
 from gateway.settings.root import ChannelsSettings, Settings, SettingsStore
@@ -184,13 +184,15 @@ class Reload:
             raise HomebodyError(
                 "the settings file is missing",
                 where=str(self._place.config_file()),
-                hint="Restore it; until then the current settings stay in effect.",
+                hint=f"Restore it from {copy_of(self._place.config_file(), self._place)}; until then the current settings stay.",
             )
         has_settings = loaded.source is not None and (
             bool(loaded.given) or await asyncio.to_thread(_says_something, loaded.source)
         )
         if self._had_settings and not has_settings:
-            hint = "Restore it (dated copies are beside it); until then the current settings stay. To use only defaults, restart me."
+            assert loaded.source is not None
+            kept = copy_of(loaded.source, self._place)
+            hint = f"Restore it from {kept}; until then the current settings stay. To use only defaults, restart me."
             raise HomebodyError("the settings file is empty", where=str(loaded.source), hint=hint)
         self._had_file, self._had_settings = loaded.source is not None, has_settings
         await asyncio.to_thread(

@@ -143,7 +143,7 @@ def load_or_last_known_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loade
         SettingsError: the file is not valid, and there is no valid copy.
     """
     source = paths.config_file()
-    kept = _place(source, paths)
+    kept = copy_of(source, paths)
     try:
         loaded = load(paths, env)
     except SettingsError as wrong:
@@ -167,12 +167,13 @@ def save_copy(loaded: Loaded, paths: Paths) -> None:
     """Copy the file, readable by its owner alone. A failure to copy is ignored: only the fallback is lost."""
     if loaded.source is None:
         return
-    kept = _place(loaded.source, paths)
+    kept = copy_of(loaded.source, paths)
     with contextlib.suppress(OSError, UnicodeDecodeError):
         text = loaded.source.read_bytes()
         if not kept.exists() or kept.read_bytes() != text:
             write_atomically(kept, text.decode())
 
 
-def _place(source: Path, paths: Paths) -> Path:
+def copy_of(source: Path, paths: Paths) -> Path:
+    """Return where the last valid content of a settings file is kept."""
     return paths.state / f"{NAME}{source.suffix}"

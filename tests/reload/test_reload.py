@@ -16,6 +16,7 @@ from agent.models.scripted import Stall
 from channels.messages import ChatAddress, Inbound, Sender
 from gateway.app.reload import EMPTY_SECONDS
 from gateway.base.clock import SystemClock
+from gateway.config.settings_file import copy_of
 from gateway.logs.log_setup import configure
 from gateway.logs.redaction import Redactor
 from gateway.settings.root import LoggingSettings
@@ -140,11 +141,16 @@ async def test_a_file_that_is_gone_or_empty_for_a_moment_is_waited_for(place: Pl
 async def test_an_emptied_file_is_a_broken_one_and_the_old_settings_stay(place: Place, emptied: str) -> None:
     place.write({"agents": {"defaults": {"model": "scripted/two"}}})
     async with place.open() as house:
+        await house.reload.now()
+        kept = copy_of(place.file, place.paths)
         place.file.write_text(emptied)
         reading = asyncio.ensure_future(house.reload.now())
         await until(lambda: place.clock.monotonic() + EMPTY_SECONDS in place.clock.alarms)
         place.clock.move(1)
-        assert "the settings file is empty" in (await reading)["complaint"]
+        complaint = (await reading)["complaint"]
+        assert "the settings file is empty" in complaint
+        assert f"Restore it from {kept};" in complaint
+        assert "scripted/two" in kept.read_text()
         assert await ask(house, "hello") == "scripted/two"
         place.write({"agents": {"defaults": {"model": "scripted/one"}}})
         assert (await house.reload.now())["complaint"] is None
