@@ -33,11 +33,12 @@ def texts() -> frozenset[str]:
     for package in ("agent", "channels", "gateway", "memory"):
         for path in (ROOT / package).rglob("*.py"):
             tree = ast.parse(path.read_text(encoding="utf-8"))
-            said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Expr | ast.Constant | ast.JoinedStr)]
+            said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
             found |= {
                 plain(text)
-                for node in ast.walk(tree)
-                if isinstance(node, ast.expr) and id(node) not in said and (text := text_of(node))
+                for node in nodes
+                if not isinstance(node, ast.Expr) and id(node) not in said and (text := text_of(node))
             }
     return frozenset(found)
 

@@ -90,8 +90,8 @@ asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(20)
 )
 def test_no_step_of_a_first_call_keeps_the_event_loop_for_long(module: str, name: str, peer: str, kind: str) -> None:
     code = WATCHED.format(module=module, name=name, peer=peer, Peer=kind)
-    least = min(_longest_step(code) for _ in range(3))  # a busy machine makes the same work cost more
-    assert 0 < least <= 50, "milliseconds of CPU that the loop's own thread spent without a pause"
+    tries = (_longest_step(code) for _ in range(3))  # a busy machine makes the same work cost more
+    assert any(0 < one <= 50 for one in tries), "milliseconds of CPU that the loop's own thread spent without a pause"
 
 
 def _longest_step(code: str) -> int:
