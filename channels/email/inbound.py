@@ -25,8 +25,8 @@ _LITTLE: Final = 8_000
 """Bytes: pictures within HTML that are smaller are logos and the like."""
 _SIGNATURES: Final = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _TNEF: Final = frozenset({"application/ms-tnef", "application/vnd.ms-tnef"})
-_FORWARDS: Final = ("fwd:", "fw:", "wg:", "tr:")
-_ANSWERS: Final = ("re:", "aw:", "sv:", "antw:")
+_FORWARDS: Final = ("fwd:", "fw:", "wg:", "tr:", "rv:", "i:", "doorst:", "enc:", "vb:", "vs:")
+_ANSWERS: Final = ("re:", "aw:", "sv:", "antw:", "r:", "rif:", "res:", "odp:")
 _CODECS: Final = (
     "zlib",
     "bz2",
@@ -67,7 +67,8 @@ class Converter:
         identity = headers.message_id or f"{headers.date}{headers.subject}{mail.summary.size}"
         subject = headers.subject.strip()
         written = reply_text.split(await self._text(mail), forwards=subject.casefold().startswith(_FORWARDS))
-        text = _told(written, subject, known=answers_ours(headers, address))
+        known = answers_ours(headers, address)
+        text = _told(written, subject, known=known)
         conversation = ChatAddress(
             channel="email",
             account=self._account,
@@ -79,7 +80,7 @@ class Converter:
         return Inbound(
             conversation=conversation,
             sender=Sender(id=person, name=headers.sender[0].name if headers.sender else ""),
-            text=text[:LONGEST_TEXT] or subject,
+            text=text[:LONGEST_TEXT] or _told_by_subject(subject, known=known),
             at=mail.summary.arrived or now,
             key=f"u:{number}",
             alias=f"m:{hashlib.blake2b(f'{person} {identity}'.encode('utf-8', 'replace'), digest_size=16).hexdigest()}",
@@ -105,14 +106,23 @@ class Converter:
 
 
 def _told(written: reply_text.Written, subject: str, *, known: bool) -> str:
-    """Return what is passed on of a mail. A quotation of ours is ``known``; one of somebody else's mail is why the mail was written."""
+    """Return what is passed on of a mail: the person's own words, and below a mark those of others.
+
+    A quotation of ours is ``known`` and left out, but not one that was answered part by part: which part was ours nobody can say.
+    """
     own = written.own.strip()
-    if not written.kind or not written.rest.strip() or (written.kind == "quoted" and known):
+    if not written.kind or not written.rest.strip() or (written.kind == "quoted" and known and not written.between):
         return own
     heading = f"Subject: {subject}\n" if written.kind == "forwarded" and subject else ""
     author = "".join(char for char in written.author if char not in "[]\n")
     mark = f"[forwarded from {author}]" if author else "[forwarded]"
     return f"{own}\n{mark}\n{heading}{written.rest.strip()}".strip()
+
+
+def _told_by_subject(subject: str, *, known: bool) -> str:
+    """Return what a mail without words says. The subject of a mail that was passed on or answered is not the person's own."""
+    theirs = subject.casefold().startswith(_FORWARDS) or (not known and subject.casefold().startswith(_ANSWERS))
+    return f"[forwarded]\nSubject: {subject}" if theirs else subject
 
 
 def _context(mail: StoredMail, subject: str, *, has_text: bool, mark: bool) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.email.reply_text import split
+from channels.email.reply_text import Written, split
 
 QUOTE = "> See you on Thursday?\n> Anna"
 HEADS = {
@@ -85,10 +85,35 @@ def test_answers_between_the_quoted_lines_stay_with_them() -> None:
     text = f"{HEADS['gmail']}\n> Thursday?\nYes.\n> Cake?\nNo."
     assert "Yes." in split(text).own
     assert "No." in split(text).own
+    assert split(text) == Written("Yes.\n\nNo.", "quoted", text, between=True)
 
 
 def test_an_answer_below_the_quotation_is_kept() -> None:
     assert "below it" in split(f"{HEADS['apple']}\n{QUOTE}\n\nI write below it.").own
+    assert split(f"{HEADS['apple']}\n{QUOTE}\n\nI write below it.") == Written("I write below it.", "quoted", QUOTE)
+
+
+@pytest.mark.parametrize(
+    "quotation", [QUOTE, *(f"{head}\n\n{QUOTE}" for head in HEADS.values()), "```\n> See you\n```", "- > See you"]
+)
+@pytest.mark.parametrize("above", ["", "Please do this:", "a > b"])
+@pytest.mark.parametrize("below", ["", "thanks", "thanks\n\n-- \nAnna"])
+def test_a_quotation_is_never_the_persons_own_wherever_it_stands(quotation: str, above: str, below: str) -> None:
+    found = split("\n\n".join(filter(None, [above, quotation, below])))
+    assert found.own == "\n\n".join(filter(None, [above, below.partition("\n")[0]]))
+    assert "See you" in found.rest
+    assert not found.between
+
+
+@given(
+    st.lists(
+        st.sampled_from(["own", "", "-- ", "```", *HEADS.values(), OUTLOOK["outlook"], "Sent from my iPhone"])
+        | st.text(">- EVIL", max_size=8).map(lambda end: f"> EVIL{end}"),
+        max_size=10,
+    )
+)
+def test_no_quoted_line_is_ever_the_persons_own(parts: list[str]) -> None:
+    assert "EVIL" not in split("\n".join(parts)).own
 
 
 @pytest.mark.parametrize(
@@ -96,7 +121,10 @@ def test_an_answer_below_the_quotation_is_kept() -> None:
     [
         "On Monday Anna wrote: we should go.\nI agree.",
         "From: where I stand, it is fine.\nThat is all.",
-        "a > b\n> is not a quotation to me\nend",
+        "a > b\n=> is not a quotation to me\nend",
+        "Shopping:\nMilk: 2\nBread: 1",
+        "---- Shopping ----\nMilk: 2\nBread: 1",
+        "Data: 5\nA: 3\nB: 4",
         "--help prints help\nthat is all",
         "Am Montag schrieb ich viel.\nMehr nicht.",
     ],
