@@ -66,7 +66,8 @@ class Converter:
         person = author if is_verified(headers.parsed, author, self._settings.auth_server) else f"{UNVERIFIED}{author}"
         identity = headers.message_id or f"{headers.date}{headers.subject}{mail.summary.size}"
         subject = headers.subject.strip()
-        written = reply_text.split(await self._text(mail), forwards=subject.casefold().startswith(_FORWARDS))
+        forwards = subject.casefold().startswith(_FORWARDS)
+        written = await asyncio.to_thread(reply_text.split, await self._text(mail), forwards=forwards)
         known = answers_ours(headers, address)
         text = _told(written, subject, known=known)
         conversation = ChatAddress(

@@ -185,13 +185,17 @@ def _passed_on(lines: list[str], number: int) -> tuple[int, Kind] | None:
     for pattern, kind in _HEADS:
         if found := pattern.fullmatch(line):
             return number if found["more"] else number + 1, kind
-    if line.startswith("----") and (found := _DASHED.fullmatch(line)) and _has_fields(found["more"], lines[number + 1 :]):
+    if (
+        line.startswith("----")
+        and (found := _DASHED.fullmatch(line))
+        and _has_fields(found["more"], lines[number + 1 : number + 13])
+    ):
         return number if found["more"] else number + 1, "quoted"
     return (number, "quoted") if _is_block(lines, number) else None
 
 
 def _has_fields(more: str | None, following: list[str]) -> bool:
-    said = [_bare(one) for one in following[:12] if one.strip()][:5]
+    said = [_bare(one) for one in following if one.strip()][:5]
     if more is not None:
         return _ADDRESS.search(more) is not None
     fields = [one for one in said if _ANY_FIELD.fullmatch(one)]
@@ -223,20 +227,18 @@ def _length_of_head(lines: list[str], number: int) -> int:
 
 
 def _heads_a_quotation(lines: list[str], marked: list[bool], number: int) -> bool:
+    if _ADDRESSED.fullmatch(_bare(lines[number])) is None:
+        return False
     following = _next_said(lines, number + 1)
-    return following < len(lines) and marked[following] and _ADDRESSED.fullmatch(_bare(lines[number])) is not None
+    return following < len(lines) and marked[following]
 
 
 def _unsigned(lines: list[str]) -> str:
     """Return the person's lines without a signature."""
-    kept = lines
-    for number, line in enumerate(lines):
-        if _is_delimiter(line):
-            kept = lines[:number]
-            break
-    while kept and (not kept[-1].strip() or _SIGNED.fullmatch(_bare(kept[-1]))):
-        kept = kept[:-1]
-    return _joined(kept)
+    end = next((number for number, line in enumerate(lines) if _is_delimiter(line)), len(lines))
+    while end and (not lines[end - 1].strip() or _SIGNED.fullmatch(_bare(lines[end - 1]))):
+        end -= 1
+    return _joined(lines[:end])
 
 
 def _is_delimiter(line: str) -> bool:

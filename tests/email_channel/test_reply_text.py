@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -174,3 +176,20 @@ def test_every_line_of_the_person_is_kept_and_no_line_of_the_quotation(
     found = split(f"{text}\n{signature}\n\n{head}\n{QUOTE}\n".replace("\n", end))
     assert found.own.split("\n") == [line.rstrip() for line in text.split("\n")]
     assert "See you on Thursday?" not in found.own
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" + "\n" * 400_000 + "x",
+        "On Monday, 1 May 2026, Eve wrote:\n" + "\n" * 400_000 + "> x\ny",
+        "---- a ----\n" * 40_000,
+        "x 1 <a@example.org>:\n" * 20_000,
+        "> x\ny\n" * 40_000,
+    ],
+    ids=["blank lines", "blank lines below a head", "dashes", "addresses", "parts"],
+)
+def test_a_long_mail_is_divided_in_time_that_grows_with_its_length_alone(text: str) -> None:
+    began = time.process_time()
+    assert split(text)
+    assert time.process_time() - began < 20
