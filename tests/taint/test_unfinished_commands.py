@@ -220,7 +220,7 @@ def _do(root: Path, step: str, first: str, second: str, number: int) -> None:
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="commands run without a question only where they are confined")
 async def test_in_a_house_another_conversation_reads_what_a_running_command_wrote(tmp_path: Path) -> None:
-    v = Village(tmp_path, tools={"exec": {"security": "full"}})
+    v = Village(tmp_path, tools={"exec": {"security": "full"}}, agent={"compaction": {"memoryFlush": {"enabled": False}}})
     v.model.reply_with(lambda _: "Done.")
     async with v.house() as (house, phone):
         (v.workspace / "inbox").mkdir(exist_ok=True)
