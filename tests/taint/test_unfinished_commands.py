@@ -235,6 +235,7 @@ async def test_in_a_house_another_conversation_reads_what_a_running_command_wrot
         await phone.say("/new")
         await phone.until(lambda: len(phone.sent) > before)
         await house.lanes.quiet()
+        await until(lambda: any("[Title request]" in one.messages[-1].text for one in v.model.requests))
         v.model.then([ToolCall(id="r", name="read", arguments={"path": "said.txt"})], "Read.")
         await phone.say("read it")
         await phone.until(lambda: "Read." in phone.texts())
