@@ -117,7 +117,14 @@ def _carry_out(actions: Any) -> None:
 
 
 def _pid_of(invocation: Invocation) -> int:
+    """Return the gateway's process; 0 for none. One that is writing down who it is is looked at again for a second."""
+    import time
+
     from gateway.service import background
 
-    found = background.running(invocation.paths)
+    for _ in range(50):
+        found = background.running(invocation.paths)
+        if found is None or found.pid:
+            break
+        time.sleep(0.02)
     return found.pid if found else 0
