@@ -120,13 +120,16 @@ class Model(Protocol):
 
 def is_cached_by_time(model: Model) -> bool:
     """Return whether a model's provider keeps prompts for a while from their last reading on: the rule of Anthropic's API."""
-    while (inner := getattr(model, "inner", None)) is not None:
-        model = inner
+    model = _innermost(model)
     return getattr(model, "cached_by_time", False) or model.name.startswith(("anthropic/", "openrouter/anthropic/"))
 
 
 def sees_pictures(model: Model) -> bool:
     """Return whether a model is shown pictures, as far as that is known; true for one that does not say."""
+    return bool(getattr(_innermost(model), "sees_pictures", True))
+
+
+def _innermost(model: Model) -> Model:
     while (inner := getattr(model, "inner", None)) is not None:
         model = inner
-    return bool(getattr(model, "sees_pictures", True))
+    return model

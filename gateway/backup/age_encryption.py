@@ -93,9 +93,7 @@ def keep_key(home: Path, files: Sequence[Path]) -> bool:
     """
     import pyrage
 
-    found = [
-        identity for file in files if file.exists() for identity in _identities(file, [file.read_text("utf-8", "replace")])
-    ]
+    found = _identities_in(files)
     return len(found) == 1 and isinstance(found[0], pyrage.x25519.Identity) and _written(home / KEY_NAME, found[0])
 
 
@@ -211,13 +209,16 @@ def _recipient(text: str) -> Any:
 
 
 def _all_identities(path: Path, keys: Keys) -> list[Any]:
-    found = [
-        identity for file in keys.files if file.exists() for identity in _identities(file, [file.read_text("utf-8", "replace")])
-    ]
+    found = _identities_in(keys.files)
     if not found:
         hint = "Name the file of the key, which was shown at the first backup: --identity FILE"
         raise BackupLocked("this backup is encrypted, and its key is not on this machine", where=str(path), hint=hint)
     return found
+
+
+def _identities_in(files: Sequence[Path]) -> list[Any]:
+    """Return the identities of those files that exist."""
+    return [one for file in files if file.exists() for one in _identities(file, [file.read_text("utf-8", "replace")])]
 
 
 def _identities(path: Path, texts: Sequence[str]) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 
 from memory.text.calendar_names import MONTHS, ONE_MONTH, month_of
-from memory.text.weeks import NTH
+from memory.text.weeks import NTH, ONE_NTH
 from memory.text.year_words import MARKED, Days, Rule
 
 _HALF = "halfte moitie quinzaine mitad quincena meta quindicina"
@@ -23,7 +23,7 @@ _MIDDLE = 15
 
 def halves_and_quarters() -> Iterator[Rule]:
     """Return how they are written. A half or a quarter of a year needs that year, or stands alone: others are of games and plans."""
-    nth = rf"(?<!\w)(?P<nth>{'|'.join(sorted(NTH, key=len, reverse=True))})[.ªº]?\s"
+    nth = rf"{ONE_NTH}[.ªº]?\s"
     name = rf"(?P<name>{ONE_MONTH})(?!\w)"
     lead = r"(?:(?:in|during|im|en|nel|nella)\s)?(?:the\s|la\s|le\s|el\s|il\s|der\s)?"
     of = r"(?:of\s|des\s|im\s|vom\s|von\s|d(?:e|i|u|el)\s(?:(?:mois|mes|mese)\s(?:d(?:e|i)\s|d'))?|d')?"

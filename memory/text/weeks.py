@@ -24,6 +24,7 @@ NTH = {
     for word in words.split()
 }
 """How weeks of a month are counted; 0 is the last one."""
+ONE_NTH = rf"(?<!\w)(?P<nth>{'|'.join(sorted(NTH, key=len, reverse=True))})"
 WEEK_OF_MONTH_KEYS = NTH.keys()
 _WEEK = "week woche semaine semana settimana"
 _WEEKS = "weeks wochen semaines semanas settimane kws"
@@ -44,13 +45,12 @@ _SUNDAY, _SATURDAY = 7, 5
 
 def weeks_of_months() -> Iterator[Rule]:
     """Return how weeks, weekends and days of the week are counted in a month."""
-    nth = rf"(?<!\w)(?P<nth>{'|'.join(sorted(NTH, key=len, reverse=True))})"
     name = rf"(?P<name>{ONE_MONTH})"
     weekend = r"week-?end|wochenende|fin\sde\ssemana|fine\ssettimana"
     unit = rf"(?P<unit>{weekend}|{_WEEK.replace(' ', '|')}|{ONE_DAY})s?"
     of = r"(?:of\s|in\s|im\s|des\s|vom\s|von\s|en\s|d(?:e|i|u|el)\s(?:(?:mois|mes|mese)\s)?(?:d(?:e|i)\s|d')?|d'|a\s)"
-    yield rf"{nth}[.ªº]?\s(?:full\s)?{unit}\s{of}{name}(?:e?s)?(?!\w)", _in_month, True
-    yield rf"{nth}\.?\s{name}-?(?P<unit>wochenende|woche|{ONE_DAY})[ns]?(?!\w)", _in_month, True
+    yield rf"{ONE_NTH}[.ªº]?\s(?:full\s)?{unit}\s{of}{name}(?:e?s)?(?!\w)", _in_month, True
+    yield rf"{ONE_NTH}\.?\s{name}-?(?P<unit>wochenende|woche|{ONE_DAY})[ns]?(?!\w)", _in_month, True
 
 
 def calendar_weeks() -> Iterator[Rule]:
