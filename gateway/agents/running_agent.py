@@ -66,6 +66,8 @@ class RunningAgent:
         self._session_settings = session_settings
         self._reset_rules: dict[tuple[str, str], ResetSettings] = {}
         """The rules that were found by the settings, by session and the address of its last message."""
+        self._first_seen: dict[str, datetime] = {}
+        """When sessions were first seen that began, or were spoken in, after the present time: the clock was ahead then, or is behind."""
         self._clock = conversations.clock
         self._new_id = new_id
         self._tasks: set[asyncio.Task[None]] = set()
@@ -173,14 +175,24 @@ class RunningAgent:
             if len(self._reset_rules) >= RULES_KEPT:
                 self._reset_rules.clear()
             rule = self._reset_rules[place] = self._session_settings.rule(*place)
-        return due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
+        started, spoken = self._times(record, now)
+        return due(rule, started=started, spoken=spoken, now=now, zone=self.zone)
 
     def next_due(self, record: SessionRecord, now: datetime) -> datetime | None:
         """Return the earliest time from ``now`` on at which a reset can be due if nobody writes, or None."""
         if record.turns == 0 or is_isolated(record.key):
             return None
         rule = self._session_settings.rule(record.key, record.address)
-        return next_due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
+        started, spoken = self._times(record, now)
+        return next_due(rule, started=started, spoken=spoken, now=now, zone=self.zone)
+
+    def _times(self, record: SessionRecord, now: datetime) -> tuple[datetime, datetime]:
+        """Return when a session began and was spoken in, both as of when it was first seen where the clock has yet to reach them."""
+        if max(record.started, record.spoken) <= now:
+            self._first_seen.pop(record.session, None)
+            return record.started, record.spoken
+        seen = self._first_seen[record.session] = min(self._first_seen.get(record.session, now), now)
+        return min(record.started, seen), record.spoken if record.spoken <= now else seen
 
     async def renew(self, record: SessionRecord, audience: Audience, reason: Leaving, *, made_by: str = "") -> SessionRecord:
         """Flush a session, then start a new one under the same key. ``undo`` restores the former one.

@@ -216,6 +216,7 @@ class GatewayParts:
             reset=self._queue_parts.reset_due,
             keep_cached=self._queue_parts.keep_cached,
             sweep=self._sweep,
+            last_swept=ledger.last_swept,
             backup=ledger.backup,
             archive=self._archive,
             expire=self.approvals.decisions.expire,

@@ -117,7 +117,8 @@ class JobService:
         if values.keys() & {"deliver", "kind", "session"}:
             await self.checks.refuse_readers(changed)
         if changed.schedule != found.schedule or changed.zone != found.zone or found.state == "done":
-            next_at = first_instant(schedule, self._clock.now())
+            now = self._clock.now()
+            next_at = first_instant(schedule, now)
             if isinstance(schedule, At) and found.last_at == schedule.instant:
                 next_at = None
             if next_at is None and found.state == "done" and values.keys() <= _BUDGETS:
@@ -131,8 +132,8 @@ class JobService:
                 reason="" if state == "active" else found.reason,
                 next_at=next_at if state == "active" else None,
                 reckoned_in=zone.key,
-                skipped_from=None,
-                skipped_to=None,
+                last_at=None if found.last_at is not None and found.last_at > now else found.last_at,
+                skipped=(),
             )
         return await self._store(changed)
 

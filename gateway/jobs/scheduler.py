@@ -29,6 +29,10 @@ AGAIN_SECONDS = 10
 """How long to wait after jobs could not be fired, because the disk is full, say."""
 SWEEP_EVERY = timedelta(hours=6)
 BACKUP_EVERY = timedelta(hours=1)
+FAR_AHEAD = timedelta(days=7)
+"""How far the clock goes ahead at once before it may be wrong: nothing is deleted for its age then, for ``UNTRUSTED_FOR``."""
+UNTRUSTED_FOR = timedelta(hours=6)
+_SET_BACK = timedelta(minutes=1)
 
 
 Result = TypeVar("Result")
@@ -36,6 +40,10 @@ Result = TypeVar("Result")
 
 async def _nothing() -> None:
     return
+
+
+async def _never() -> datetime | None:
+    return None
 
 
 class DueJobs(Protocol):
@@ -56,7 +64,8 @@ class DueJobs(Protocol):
 class Scheduler:
     """Wakes when a job is due, and at least every half minute (``every``, in seconds).
 
-    ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows; ``backup`` copies the ledger, every hour,
+    ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows, which was done
+    ``last_swept``; ``backup`` copies the ledger, every hour,
     and ``give_back`` then returns memory to the system.
     At every tick, ``keep_cached`` is told of sessions whose prompt their provider is about to forget, ``archive`` begins a backup of
     everything if one is due, ``expire`` closes questions whose time is over, and ``automation`` does what is due of heartbeats and held
@@ -75,6 +84,7 @@ class Scheduler:
         *,
         reset: Callable[[str, str], None],
         sweep: Callable[[], Awaitable[object]],
+        last_swept: Callable[[], Awaitable[datetime | None]] = _never,
         keep_cached: Callable[[str, str], None] = lambda _agent, _key: None,
         backup: Callable[[], Awaitable[object]] = _nothing,
         archive: Callable[[], Awaitable[object]] = _nothing,
@@ -89,6 +99,7 @@ class Scheduler:
         self._clock = clock
         self._reset = reset
         self._sweep = sweep
+        self._last_swept = last_swept
         self._keep_cached = keep_cached
         self._backup = backup
         self._archive = archive
@@ -103,8 +114,11 @@ class Scheduler:
         self._waker: Waker | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._kept_at: float | None = None
-        self._swept: datetime | None = None
-        self._backed_up: datetime | None = None
+        self._swept: float | None = None
+        self._backed_up: float | None = None
+        self._ahead: datetime | None = None
+        """What the clock says less the seconds that have passed: it stays as it is unless somebody sets the clock."""
+        self._trusted_from = 0.0
         self._watched: set[str] = set()
         self._waiting: set[tuple[str, str]] = set()
         self._heap: list[tuple[datetime, str, str]] = []
@@ -174,7 +188,8 @@ class Scheduler:
         self._wake_earlier()
 
     async def _keep_house(self) -> None:
-        now = self._clock.now()
+        now, passed = self._clock.now(), self._clock.monotonic()
+        await self._follow_clock(now, passed)
         for agent in self._agents.values():
             if agent.id not in self._watched:
                 self._watch(agent, now)
@@ -184,15 +199,30 @@ class Scheduler:
                 self._keep_cached(agent.id, key)
         await self._expire()
         await self._automation()
-        if self._backed_up is None or now - self._backed_up >= BACKUP_EVERY:
-            self._backed_up = now
+        if self._backed_up is None or passed - self._backed_up >= BACKUP_EVERY.total_seconds():
+            self._backed_up = passed
             await self._backup()
             await asyncio.to_thread(self._give_back)
         await self._archive()
-        if self._swept is None or now - self._swept >= SWEEP_EVERY:
-            self._swept = now
+        often = self._swept is not None and passed - self._swept < SWEEP_EVERY.total_seconds()
+        if not often and passed >= self._trusted_from:
+            self._swept = passed
             await self._sweep()
             await self._maintain()
+
+    async def _follow_clock(self, now: datetime, passed: float) -> None:
+        """Notice a clock that was set, while the gateway ran or since it last deleted what is old."""
+        ahead = now - timedelta(seconds=passed)
+        if self._ahead is None:
+            last = await self._last_swept()
+            far = last is not None and now - last > FAR_AHEAD
+        else:
+            far = ahead - self._ahead > FAR_AHEAD
+            if self._ahead - ahead > _SET_BACK:
+                self.look_again()
+        if far:
+            self._trusted_from = passed + UNTRUSTED_FOR.total_seconds()
+        self._ahead = ahead
 
     def _next_due(self) -> datetime | None:
         dues = (self._jobs.next_due if self._jobs is not None else None, self._automation_due())

@@ -24,6 +24,10 @@ CATCH_UP: Final[dict[JobKind, timedelta]] = {"message": timedelta(hours=24), "pr
 """How late a missed instant is still made up, unless the job says otherwise."""
 
 
+Span = tuple[datetime, datetime]
+"""From the first instant to before the second."""
+
+
 class NewJob(Struct, frozen=True, kw_only=True):
     """A job to add.
 
@@ -61,9 +65,9 @@ class Job(NewJob, frozen=True, kw_only=True):
     """A stored job. ``id`` is five letters. ``next_at`` is None when it is paused or done; ``last_at`` is the latest instant that fired.
 
     ``changed_at`` is when people, or a pause, changed it last. ``reason`` says why it was paused or ended, "" when people did it.
-    ``reckoned_in`` is the zone in which ``next_at`` was computed. Instants from ``skipped_from`` to before ``skipped_to`` were left out
-    the last time: they are due again if the clock is set back. Instants up to ``unsure_until`` may have fired before the ledger was
-    damaged, so they never fire again.
+    ``reckoned_in`` is the zone in which ``next_at`` was computed. What is in a span of ``skipped`` was left
+    out, and is due again if the clock is set back; they are in order and apart from each other. Instants up to ``unsure_until`` may have
+    fired before the ledger was damaged, so they never fire again.
     """
 
     id: str
@@ -74,8 +78,7 @@ class Job(NewJob, frozen=True, kw_only=True):
     last_at: datetime | None = None
     reason: str = ""
     reckoned_in: str = ""
-    skipped_from: datetime | None = None
-    skipped_to: datetime | None = None
+    skipped: tuple[Span, ...] = ()
     unsure_until: datetime | None = None
 
     @property
@@ -123,8 +126,8 @@ class JobStep(Struct, frozen=True, kw_only=True):
 
     ``fire`` is the instant that fires, with either an ``arrival`` for the agent or a ``message`` to send, which has a key; the model is
     told the ``line`` about it later, and ``sources`` names where untrusted text in it comes from. ``next_at`` is the next instant; None
-    ends the job for ``end_reason``. ``skipped`` are the instants that would be due again if the clock were set back, from the first to
-    before the second. ``reason`` is stored with the run.
+    ends the job for ``end_reason``. ``skipped`` are the spans whose instants would be due again if the clock were set
+    back. ``reason`` is stored with the run.
     """
 
     job: str
@@ -140,7 +143,7 @@ class JobStep(Struct, frozen=True, kw_only=True):
     left_out: LeftOut | None = None
     next_at: datetime | None = None
     end_reason: str = ""
-    skipped: tuple[datetime, datetime] | None = None
+    skipped: tuple[Span, ...] = ()
 
 
 class StepResult(Struct, frozen=True, kw_only=True):
@@ -214,7 +217,7 @@ class JobLedger(Protocol):
         ...
 
     async def reckon(self, job: Job) -> None:
-        """Store a job's ``next_at``, ``reckoned_in``, ``created_at`` and skipped instants, and make it active unless it is paused."""
+        """Store a job's ``next_at``, ``reckoned_in`` and skipped instants, and make it active unless it is paused."""
         ...
 
     async def step(self, step: JobStep) -> StepResult:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.database import Database
 from gateway.ledger.inbox import take
-from gateway.ledger.job_columns import COLUMNS, TIMES, flat_job, read_job, read_run
+from gateway.ledger.job_columns import COLUMNS, TIMES, flat_job, flat_spans, read_job, read_run
 from gateway.ledger.job_rows import Job, JobRun, JobStep, NewJob, StepResult
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.removed_alarms import note_removal, removed_alarms
@@ -96,7 +96,7 @@ class JobsPart:
         now = self._connection.now()
         values = flat_job(job) | {"state": job.state, "reason": job.reason, "reckoned_in": job.reckoned_in}
         values |= {name: None if (at := getattr(job, name)) is None else stamp(at) for name in TIMES}
-        values |= {"changed_at": stamp(now)}
+        values |= flat_spans(job.skipped) | {"changed_at": stamp(now)}
 
         def work(db: Database) -> Job:
             db.execute(
@@ -151,10 +151,7 @@ class JobsPart:
         return tuple(found)
 
     async def skipped_ahead(self, now: datetime) -> list[Job]:
-        wanted = (
-            "state <> 'paused' AND (created_at > :now OR (skipped_to > :now AND (next_at IS NULL OR next_at >= skipped_to))) "
-            "ORDER BY rowid"
-        )
+        wanted = "state <> 'paused' AND (created_at > :now OR skipped_to > :now) ORDER BY rowid"
         return await self._connection.run(lambda db: _find(db, wanted, {"now": stamp(now)}))
 
     async def of_former_zone(self, agent: str, zone: str) -> list[Job]:
@@ -162,10 +159,9 @@ class JobsPart:
         return await self._connection.run(lambda db: _find(db, wanted, (agent, zone)))
 
     async def reckon(self, job: Job) -> None:
-        names = ("next_at", "created_at", "skipped_from", "skipped_to")
-        values: dict[str, Any] = {name: None if (at := getattr(job, name)) is None else stamp(at) for name in names}
+        values = {"next_at": None if job.next_at is None else stamp(job.next_at)} | flat_spans(job.skipped)
         query = (
-            f"UPDATE job SET {', '.join(f'{name} = :{name}' for name in names)}, reckoned_in = :zone, state = 'active', reason = '' "
+            f"UPDATE job SET {', '.join(f'{name} = :{name}' for name in values)}, reckoned_in = :zone, state = 'active', reason = '' "
             "WHERE id = :id AND state <> 'paused'"
         )
         await self._connection.run(lambda db: _run(db, query, values | {"id": job.id, "zone": job.reckoned_in}))
@@ -248,12 +244,12 @@ def _advance(db: Database, job: Job, step: JobStep, now: datetime) -> None:
         "state": "done" if step.next_at is None else "active",
         "reason": step.end_reason if step.next_at is None else "",
         "now": stamp(now),
-        "from": None if step.skipped is None else stamp(step.skipped[0]),
-        "to": None if step.skipped is None else stamp(step.skipped[1]),
+        **flat_spans(step.skipped),
     }
     db.execute(
-        "UPDATE job SET next_at = :next_at, last_at = :last_at, state = :state, reason = :reason, skipped_from = :from, "
-        "skipped_to = :to, changed_at = CASE WHEN :state = 'done' THEN :now ELSE changed_at END WHERE id = :id",
+        "UPDATE job SET next_at = :next_at, last_at = :last_at, state = :state, reason = :reason, "
+        "skipped = :skipped, skipped_from = :skipped_from, skipped_to = :skipped_to, "
+        "changed_at = CASE WHEN :state = 'done' THEN :now ELSE changed_at END WHERE id = :id",
         values,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +26,7 @@ from gateway.ledger.subagent_rows import SubAgentsPart
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.turns import TurnsPart
 from gateway.ledger.unasked import UnaskedPart, sweep_unasked
-from gateway.ledger.values import stamp
+from gateway.ledger.values import instant, stamp
 
 if TYPE_CHECKING:
     from gateway.ledger.word_erasure import WordErasurePart
@@ -41,6 +41,8 @@ KEEP_SPENDING: Final = timedelta(days=370)
 """How much longer than keys rows of ``spending`` are kept."""
 
 _SWEEP = 2000
+_SWEPT: Final = "swept"
+"""The row of ``meta`` that says when old rows were deleted last."""
 
 _WAITING = "SELECT count(*), (SELECT max(id) FROM inbox) FROM inbox WHERE state = 'waiting'"
 _TURNS = "SELECT count(*) FILTER (WHERE state = 'running'), count(*) FROM turn WHERE state IN ('running', 'suspended')"
@@ -127,8 +129,12 @@ class LedgerStore:
     async def sweep(self) -> int:
         now = self._connection.now()
         heavy, light = stamp(now - KEEP_PAYLOADS), stamp(now - KEEP_KEYS)
+        swept = (_SWEPT, str(stamp(now)))
 
         def work(db: Database) -> int:
+            db.execute(
+                "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", swept
+            )
             return (
                 _clear_payloads(db, heavy)
                 + _forget_keys(db, light, self.keep_last)
@@ -136,6 +142,13 @@ class LedgerStore:
                 + forget_jobs(db, light, _SWEEP)
                 + sweep_unasked(db, light, _SWEEP, held_before=stamp(now - KEEP_HELD))
             )
+
+        return await self._connection.run(work)
+
+    async def last_swept(self) -> datetime | None:
+        def work(db: Database) -> datetime | None:
+            found: Any = db.execute("SELECT value FROM meta WHERE name = ?", (_SWEPT,)).fetchone()
+            return instant(int(found[0])) if found is not None else None
 
         return await self._connection.run(work)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
@@ -31,6 +31,12 @@ FORGOTTEN = "forgotten by the owner"
 """The reason of a chunk that was given up and whose text the owner has cleared."""
 _EPOCH = "(SELECT value FROM meta WHERE name = 'epoch')"
 _MAY_GO = "(not_before <= :now OR not_before > :far)"
+_SET: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""A clock that says less has not been set yet: that of a small machine begins in 1970, until the network is there."""
+_RECKON: Final = """
+UPDATE outbox SET expires = :now + (expires - created_at), created_at = :now, not_before = :now
+WHERE state IN ('ready', 'ambiguous') AND expires <= :now AND created_at < :set
+"""
 _NOT_QUIET = "(quiet_from IS NULL OR quiet_from > :now OR state <> 'ready' OR doubts > 0)"
 """Unasked chunks that were not sent before quiet hours wait until ``release`` takes them back, and stop nothing behind them."""
 _HEADS = f"""
@@ -313,6 +319,8 @@ def _expire(db: Database, now: datetime, token: Callable[[], str]) -> list[str]:
         f"WHERE state IN ('ready', 'sending', 'ambiguous') AND epoch <> {_EPOCH}",
         (stamp(now),),
     )
+    if now >= _SET:
+        db.execute(_RECKON, {"now": stamp(now), "set": stamp(_SET)})
     query = (
         "SELECT id, conversation FROM outbox WHERE state IN ('ready', 'ambiguous') AND expires <= ? "
         "ORDER BY place, id LIMIT 1000"

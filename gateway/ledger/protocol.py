@@ -47,6 +47,8 @@ from gateway.ledger.subagent_rows import SubAgentLedger
 from gateway.ledger.unasked import UnaskedLedger
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from gateway.ledger.word_erasure import WordErasurePart
 
 
@@ -331,6 +333,10 @@ class Ledger(Protocol):
 
         Works through a bounded number of rows and returns how many it changed: 0 means that nothing is left to delete.
         """
+        ...
+
+    async def last_swept(self) -> datetime | None:
+        """Return when ``sweep`` was called last, by the clock of then."""
         ...
 
     async def took_any(self) -> bool:

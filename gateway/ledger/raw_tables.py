@@ -34,7 +34,7 @@ SHAPES: Final = {
     "approved": "channel:t account:t sender:t name:t role:t target:t approved_at:i",
     "spending": "id:k day:t at:i agent:t session:t model:t background:i settled:i tokens:i cost:r? input:i output:i cache_read:i "
     "cache_write:i origin:t? source:t?",
-    "aside": "id:k conversation:t line:t noted_at:i sources:t?",
+    "aside": "id:k conversation:t line:t noted_at:i sources:t? agent:t?",
     "approval": "id:t round:i turn:t? session:t transcript:t agent:t target:t call:t payload:t fingerprint:t state:t reason:t? "
     "always:i decided_by:t? asked_at:i expires:i decided_at:i?",
     "moved": "account:t former:t present:t moved_at:i",
@@ -42,10 +42,10 @@ SHAPES: Final = {
     "created_at:i ended_at:i? archived:i usd:r?",
     "hook": "id:t name:t agent:t state:t token_hash:t? secret:t? rules:t created_at:i changed_at:i",
     "job": "id:t agent:t name:t state:t schedule:t zone:t asked_in:t reason:t details:t reckoned_in:t created_at:i changed_at:i "
-    "next_at:i? last_at:i? skipped_from:i? skipped_to:i? unsure_until:i?",
+    "next_at:i? last_at:i? skipped_from:i? skipped_to:i? unsure_until:i? skipped:t?",
 }
 """The tables to recover and their columns: text, integer, real, the row's key (k), and which may be NULL (?)."""
-_LATER: Final = {"inbox": 3, "outbox": 3, "aside": 1, "spending": 2}
+_LATER: Final = {"inbox": 3, "outbox": 3, "aside": 2, "spending": 2, "job": 1}
 """How many columns at the end rows of earlier versions lack."""
 _SCHEMA: Final = "type:t name:t tbl_name:t rootpage:i sql:t?"
 

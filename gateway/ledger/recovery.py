@@ -37,7 +37,7 @@ _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _OPEN_APPROVAL = ("pending", "approved")
 """An approved act may have been done or not."""
 _OPEN_SUBAGENT = ("open",)
-_TIMES_OF_JOB: Final = ("created_at", "changed_at", "next_at", "last_at", "skipped_from", "skipped_to", "unsure_until")
+_TIMES_OF_JOB: Final = ("created_at", "changed_at", "next_at", "last_at", "unsure_until")
 _OPEN_UNASKED = ("held", "kept")
 _OPEN_INBOX, _OPEN_OUTBOX = ("waiting", "claimed"), ("ready", "sending", "ambiguous")
 

@@ -370,9 +370,15 @@ GROUP BY 1, 2, 3;
 """The sums of each day's calls: of all, of an agent, a session or a source, and of those in the background. A call's cost is rounded to
 picodollars, so that floats hold them as whole numbers: these sums are exact in any order, and calls can be taken out of them."""
 
+_SPANS = """
+ALTER TABLE job ADD COLUMN skipped TEXT;
+ALTER TABLE aside ADD COLUMN agent TEXT;
+"""
+"""All spans of instants that a job left out, as a clock may go wrong more than once; and whose agent a line is for, where it is for one."""
+
 STEPS: Final = (
     *(_FIRST, _SPENDING, _RICH, _ATTEMPTS, _EDITED, _APPROVALS, _HOOKS, _SUBAGENTS, _JOBS, _UNASKED, _ORIGINS),
-    _TOTALS,
+    *(_TOTALS, _SPANS),
 )
 """Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 

@@ -100,7 +100,7 @@ def next_after(schedule: Schedule, instant: datetime) -> datetime | None:
         return schedule.instant if schedule.instant > instant else None
     if isinstance(schedule, Every):
         step = timedelta(seconds=schedule.seconds)
-        passed = max((instant - schedule.anchor) // step, 0)
+        passed = (instant - schedule.anchor) // step
         try:
             return _within(schedule.anchor + (passed + 1) * step, instant)
         except OverflowError:

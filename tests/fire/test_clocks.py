@@ -10,6 +10,7 @@ from agent.messages import AssistantMessage, Text
 from agent.models.scripted import ScriptedModel
 from channels.messages import ChatAddress
 from gateway.base.clock import TickingClock
+from gateway.jobs.scheduler import Scheduler
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from tests.gateway.conftest import Street
@@ -124,4 +125,77 @@ async def test_what_expired_while_the_machine_slept_is_told_once(tmp_path: Path)
     waiting = await ledger.outbox.latest(["ready"])
     assert len(waiting) == 1
     assert "message 0" in waiting[0].text
+    await ledger.close()
+
+
+async def test_a_conversation_that_was_begun_while_the_clock_was_ahead_is_reset_the_next_morning(tmp_path: Path) -> None:
+    night = Night(tmp_path, hour=4, zone="UTC", begin=datetime(2026, 3, 1, 18, tzinfo=UTC))
+    night.clock.jump(40 * DAY)
+    async with night.street.house() as (house, talk):
+        await talk.ask("good night")
+        await night.look(house)
+    night.clock.jump(-40 * DAY)
+    async with night.street.house() as (house, talk):
+        await night.look(house)
+        for _ in range(12):
+            night.clock.move(3600)
+            await night.look(house)
+    assert [f"{at:%d %H}" for at in night.resets] == ["02 04"]
+
+
+async def test_nothing_is_deleted_for_its_age_soon_after_the_clock_went_far_ahead(tmp_path: Path) -> None:
+    clock = SetClock(datetime(2026, 3, 1, 18, tzinfo=UTC))
+    swept: list[datetime] = []
+
+    async def sweep() -> None:
+        swept.append(clock.now())
+
+    async def last_swept() -> datetime | None:
+        return swept[-1] if swept else None
+
+    def start() -> Scheduler:
+        return Scheduler({}, clock, reset=lambda *_: None, sweep=sweep, last_swept=last_swept)
+
+    await start().tick()
+    assert len(swept) == 1
+    for ahead in (40 * DAY, -40 * DAY):
+        clock.jump(ahead)
+        await start().tick()
+    assert [f"{at:%B}" for at in swept] == ["March", "March"], "only at the start with the clock as it was"
+    running = start()
+    for ahead, hours in ((0, 1), (40 * DAY, 5), (-40 * DAY, 2)):
+        clock.jump(ahead)
+        for _ in range(hours):
+            await running.tick()
+            clock.move(3600)
+    assert {f"{at:%B}" for at in swept} == {"March"}
+    clock.jump(40 * DAY)
+    before = len(swept)
+    for _ in range(8):
+        await running.tick()
+        clock.move(3600)
+    assert len(swept) == before + 1, "a clock that stays there is believed"
+
+
+async def test_the_ledger_knows_when_it_was_swept_last(tmp_path: Path) -> None:
+    clock = SetClock(datetime(2026, 3, 1, 18, tzinfo=UTC))
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+    assert await ledger.last_swept() is None
+    await ledger.sweep()
+    clock.jump(DAY)
+    last = await ledger.last_swept()
+    assert last is not None
+    assert f"{last:%Y-%m-%d %H}" == "2026-03-01 18"
+    await ledger.close()
+
+
+async def test_what_was_queued_before_the_clock_was_set_does_not_expire_when_it_is(tmp_path: Path) -> None:
+    clock = SetClock(datetime(1970, 1, 1, tzinfo=UTC))
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+    place = ChatAddress(channel="telegram", kind="direct", id="1")
+    await ledger.outbox.enqueue([NewOutbound(conversation=place, text="good morning", ttl=timedelta(hours=1))])
+    clock.jump(20_600 * DAY)
+    assert (await ledger.outbox.poll([])).expired == 0
+    clock.jump(2 * 3600)
+    assert (await ledger.outbox.poll([])).expired == 1
     await ledger.close()

@@ -62,6 +62,7 @@ class History:
     def __init__(self, folder: str, start: datetime) -> None:
         self.bench = Bench(Path(folder) / "ledger.sqlite", start)
         self.added: list[tuple[datetime, Job]] = []
+        self.moved = False
 
     async def live(self, events: Sequence[Event]) -> None:
         await self.bench.open()
@@ -88,6 +89,7 @@ class History:
             bench.clock.set(bench.clock.now() + span)
             await bench.open()
         elif event.kind == "zone":
+            self.moved = True
             bench.targets.zones["main"] = ZONES[event.pick]
             await bench.jobs.fire_due()
         elif self.added:
@@ -154,12 +156,25 @@ class History:
             assert job.next_at is not None
             assert job.next_at > self.bench.clock.now()
             assert next_after(self.bench.jobs.checks.schedule_of(job), job.next_at - timedelta(microseconds=1)) == job.next_at
-            if not (job.last_at or job.skipped_to or job.created_at > self.bench.clock.now()):
+            if not (job.last_at or job.skipped or job.created_at > self.bench.clock.now()):
                 assert next_after(self.bench.jobs.checks.schedule_of(job), self.bench.clock.now()) == job.next_at
+            self._check_none_stands(job, job.next_at)
         before = len(self.fired())
         if (due := self.bench.jobs.next_due) is not None:
             await self._wait(due + SECOND)
             assert len(self.fired()) > before
+
+    def _check_none_stands(self, job: Job, next_at: datetime) -> None:
+        """Every instant of a job between now and its next one has fired: no job stands still because a clock was ahead."""
+        if self.moved or job.schedule.startswith("at "):
+            return
+        schedule, fired, at = self.bench.jobs.checks.schedule_of(job), set(self.fired()), self.bench.clock.now()
+        for _ in range(1000):
+            at = next_after(schedule, at) or next_at
+            if at >= next_at:
+                return
+            assert (job.id, at) in fired, f"{job.schedule}: {at} is left out, the next one is {next_at}"
+        raise AssertionError(f"{job.schedule} stands until {next_at}")
 
 
 def lived(start: datetime, events: Sequence[Event], *, calm: bool) -> None:

@@ -15,7 +15,7 @@ from tests.jobs.bench import BERLIN, NOON, Bench
 if TYPE_CHECKING:
     from pathlib import Path
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 
 def sleep(bench: Bench, span: timedelta) -> None:
@@ -217,3 +217,41 @@ async def test_what_may_have_fired_before_the_ledger_was_damaged_is_told_and_not
         await bench.until(4 * HOUR)
         assert (await bench.jobs.find(later.id)).state == "done"
         assert len(bench.told) == 1
+
+
+async def test_starts_with_a_clock_that_is_wrong_in_both_directions_stop_no_job_and_tell_nothing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "ledger.sqlite", NOON)
+    async with bench.process():
+        daily = await bench.add("0 9 * * *", kind="prompt")
+        often = await bench.add("every 2 hours")
+        once = await bench.add("in 3 days")
+        await bench.until(2 * DAY)
+    right = bench.clock.now()
+    for wrong in (40 * DAY, -400 * DAY, -20_000 * DAY, 3 * DAY, -20_000 * DAY):
+        bench.clock.set(right + wrong)
+        async with bench.process():
+            await bench.until(HOUR)
+    bench.told.clear()
+    bench.clock.set(right + MINUTE)
+    async with bench.process():
+        assert bench.told == []
+        await bench.sent()
+        due = {job.id: job.next_at for job in await bench.jobs.list()}
+        assert due[often.id] == right + 2 * HOUR
+        assert due[once.id] == NOON + 3 * DAY
+        assert due[daily.id] == datetime(2026, 11, 26, 8, tzinfo=UTC)
+        await bench.until(2 * DAY)
+        fired = [(step.job, step.fire) for _, step, result in bench.steps if result.outcome == "fired"]
+        assert len(fired) == len(set(fired))
+        assert (once.id, NOON + 3 * DAY) in fired
+        assert {(daily.id, due[daily.id]), (daily.id, due[daily.id] + DAY)} <= set(fired)
+
+
+async def test_a_repeated_job_that_is_made_while_the_clock_is_ahead_runs_when_it_is_right_again(bench: Bench) -> None:
+    sleep(bench, 40 * DAY)
+    await bench.jobs.fire_due()
+    job = await bench.add("every 2 hours", kind="prompt")
+    sleep(bench, -40 * DAY)
+    await bench.jobs.fire_due()
+    await bench.until(4 * HOUR)
+    assert [state for _, state, _ in await bench.runs(job)] == ["fired"] * 2

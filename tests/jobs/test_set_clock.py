@@ -55,6 +55,10 @@ class SetClocks:
         self.process = subprocess.Popen(command, env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.until(lambda: (holder := describe(self.home / "state" / "gateway.lock")) is not None and holder.http_port)
 
+    def stop(self) -> None:
+        self.process.terminate()
+        assert self.process.wait(PATIENCE) == 0
+
     def cron(self, *arguments: str) -> Any:
         command = [sys.executable, "-m", "gateway", "cron", *arguments, "--json"]
         done = subprocess.run(command, env=self.env, check=True, capture_output=True, timeout=PATIENCE)
@@ -82,8 +86,7 @@ def clocks(tmp_path: Path) -> Iterator[SetClocks]:
     found = SetClocks(tmp_path)
     found.start()
     yield found
-    found.process.terminate()
-    assert found.process.wait(PATIENCE) == 0
+    found.stop()
 
 
 def test_what_is_due_after_the_clock_was_set_forward_fires_and_once_also_when_it_is_set_back(clocks: SetClocks) -> None:
@@ -96,9 +99,27 @@ def test_what_is_due_after_the_clock_was_set_forward_fires_and_once_also_when_it
     assert tea["state"] == "fired"
     before = clocks.runs("stretch")
     assert [run["state"] for run in before].count("fired") == 1, "of several missed times the last one is made up"
-    clocks.set("+2h30m")
+    clocks.set("+150m")
     clocks.cron("add", "in 3 seconds", "now", "--name", "now")
     clocks.until(lambda: clocks.runs("now"))
     assert len(clocks.runs("tea")) == 1, "an instant that has fired does not fire again"
     fired = [run["instant"] for run in clocks.runs("stretch") if run["state"] == "fired"]
     assert len(fired) == len(set(fired))
+
+
+@pytest.mark.long
+def test_starts_with_the_clock_ahead_and_back_stop_no_job(clocks: SetClocks) -> None:
+    clocks.cron("add", "every 30 minutes", "what is due?", "--name", "stretch", "--task", "--to", "none")
+    clocks.cron("add", "in 2 hours", "tea", "--name", "tea")
+    for wrong in ("+40d", "-400d", "-20000d", "+0"):
+        clocks.stop()
+        clocks.set(wrong)
+        clocks.start()
+        if wrong == "+40d":
+            clocks.until(lambda: clocks.runs("stretch"))
+    fired = {run["instant"] for run in clocks.runs("stretch") if run["state"] == "fired"}
+    clocks.set("+121m")
+    clocks.until(lambda: any(run["state"] == "fired" and run["instant"] not in fired for run in clocks.runs("stretch")))
+    clocks.until(lambda: any(run["state"] == "fired" for run in clocks.runs("tea")))
+    instants = [run["instant"] for run in clocks.runs("stretch") if run["state"] == "fired"]
+    assert len(instants) == len(set(instants))

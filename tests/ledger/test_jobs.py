@@ -274,7 +274,7 @@ async def test_instants_that_were_left_out_are_found_when_the_clock_was_set_back
     job = await ledger.jobs.add(WATER, NOON, "UTC")
     out = LeftOut(first=NOON, until=NOON + 4 * HOUR, state="missed", reason="off")
     span = (NOON, NOON + 4 * HOUR)
-    await ledger.jobs.step(JobStep(job=job.id, due=NOON, left_out=out, skipped=span, next_at=NOON + 5 * HOUR))
+    await ledger.jobs.step(JobStep(job=job.id, due=NOON, left_out=out, skipped=(span,), next_at=NOON + 5 * HOUR))
     assert [one.id for one in await ledger.jobs.skipped_ahead(NOON + HOUR)] == [job.id]
     assert await ledger.jobs.skipped_ahead(NOON + 4 * HOUR) == []
     await ledger.jobs.reckon(replace(job, next_at=NOON + 2 * HOUR))

@@ -392,7 +392,11 @@ CREATE INDEX spending_open ON spending (at) WHERE settled = 0;
 """
 """The sums of each day's calls, as in ``gateway/ledger/schema.py``, but once for each statement: a row that changes often in a transaction
 leaves all of its versions to be passed over. Where each call is a transaction of its own, the versions stay within their page."""
-STEPS: Final = (_FUNCTIONS + _typed(_TABLES), _typed(_CONVERSATIONS), _typed(_TOTALS))
+_SPANS: Final = """
+ALTER TABLE job ADD COLUMN skipped TEXT;
+ALTER TABLE aside ADD COLUMN agent TEXT;
+"""
+STEPS: Final = (_FUNCTIONS + _typed(_TABLES), _typed(_CONVERSATIONS), _typed(_TOTALS), _typed(_SPANS))
 """Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 _VERSION: Final = "version"
 HOLDER: Final = "holder"
