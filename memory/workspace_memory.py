@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from memory.indexing.index_sync import IndexSync
 from memory.indexing.indexer import SyncProgress, SyncResult
 from memory.notes.note_history import NoteHistory
 from memory.notes.note_reader import export_notes, read_lines
-from memory.notes.sources import UNREADABLE_FOLDER, NoteSources, audience_key, audience_of, printable_name
+from memory.notes.sources import UNREADABLE_FOLDER, NoteSources, audience_key, printable_name
 from memory.notes.transcript_source import PREFIX, TranscriptFiles, Transcripts
 from memory.notes.version_store import VersionStore
 from memory.protocol import Author, Clock, Excerpt, Recorded, SearchAnswer
@@ -44,7 +45,8 @@ class WorkspaceMemory:
     ``batch_from`` passages have no vector. ``template`` holds the lines of a new workspace, which are not indexed. Transcripts in
     ``sessions`` are searched if ``own_session`` accepts their key and readers. A search waits ``query_timeout`` seconds for the
     vector of its query, then uses keywords only. ``journal`` names files in the root of the workspace that are no notes, and whose
-    changes are recorded, too. ``recorded`` is that of ``NoteHistory``.
+    changes are recorded, too. ``shared`` are files and folders of the workspace that everybody may read: their notes are found by all.
+    ``recorded`` is that of ``NoteHistory``.
     """
 
     def __init__(
@@ -68,11 +70,12 @@ class WorkspaceMemory:
         template: frozenset[str] = frozenset(),
         query_timeout: float = TIMEOUT_SECONDS,
         journal: Sequence[str] = (),
+        shared: Sequence[str] = (),
         recorded: Recorded | None = None,
     ) -> None:
         self.agent = agent
         self.settings = settings
-        self.sources = NoteSources(workspace, settings.extra_paths)
+        self.sources = NoteSources(workspace, settings.extra_paths, shared=shared)
         self.store = store.with_name(store.name.replace("{agentId}", agent))
         self._clock = clock
         self._zone = zone
@@ -170,8 +173,7 @@ class WorkspaceMemory:
 
     def _left_out(self, audience: Audience) -> list[str]:
         """Name the notes and folders of an audience that cannot be read; notes of such a folder that were indexed before are found."""
-        key = audience_key(audience)
-        unreadable = {path: why for path, why in self._sync.unreadable.items() if key is None or audience_of(path) == key}
+        unreadable = {path: why for path, why in self._sync.unreadable.items() if self.sources.may_see(audience, path)}
         if not unreadable:
             return []
         self._sync.sync_soon()  # they may be readable by now: the watcher does not see changed permissions
@@ -219,11 +221,9 @@ class WorkspaceMemory:
 
     async def get(self, path: str, *, audience: Audience, from_line: int = 1, lines: int | None = None) -> Excerpt:
         """Read lines of one memory file."""
-        pure = PurePosixPath(path)
-        name = str(pure)
+        name = str(PurePosixPath(path))
         key = audience_key(audience)
-        hidden = not audience.may_see(pure) or (key is not None and audience_of(name) != key)
-        if hidden:
+        if not self.sources.may_see(audience, name):
             raise MemoryUnreadable(
                 f"there is no note {path!r} for this conversation", hint="memory_search lists the available notes"
             )
@@ -351,6 +351,7 @@ class WorkspaceMemory:
             today=today,
             order=order_in(self._zone),
             audience=key,
+            may_see=partial(self.sources.may_see, audience),
             vector=vector,
             most=most,
             min_score=min_score,

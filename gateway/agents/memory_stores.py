@@ -174,6 +174,7 @@ def open_memory(
         tell=tell,
         template=template_lines(),
         journal=(*PROMPT_FILES, HEARTBEAT, RITUAL),
+        shared=profile.settings.shared_paths,
         recorded=recorded,
         engine=_engine(profile, settings),
     )

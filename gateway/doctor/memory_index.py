@@ -92,7 +92,7 @@ async def _of_agent(installation: Installation, profile: AgentProfile) -> list[F
 
 def _closed_notes(profile: AgentProfile) -> dict[str, str]:
     """Return the notes that this user has no right to read, which the index may still know from before."""
-    sources = NoteSources(profile.workspace, profile.memory.extra_paths)
+    sources = NoteSources(profile.workspace, profile.memory.extra_paths, shared=profile.settings.shared_paths)
     places = {one.path: sources.workspace / one.path for one in sources.walk() if not one.path.startswith("@")}
     return {path: f"{path} {UNREADABLE}" for path, place in places.items() if place.exists() and not os.access(place, os.R_OK)}
 

@@ -104,7 +104,7 @@ class Indexer:
     async def _follow_one(
         self, index: Index, generation: Generation, synced: SyncResult, progress: SyncProgress | None
     ) -> None:
-        found, gone = await self._compare(index, generation, "memory", self._sources.each, _is_due)
+        found, gone = await self._compare(index, generation, "memory", self._sources.each, self._is_due)
         due, synced.files = found.due, found.files
         synced.troubles |= found.troubles
         done = 0
@@ -190,15 +190,21 @@ class Indexer:
         assert self._transcripts is not None
         return self._transcripts.is_due(known.stamp if known else None, file, now=self._clock.now())
 
+    def _is_due(self, file: SourceFile, known: IndexedFile | None) -> bool:
+        if known is None or not known.settled or known.stamp != file.stamp:
+            return True
+        return known.audience not in {None, self._sources.audience_of(file.path)}
+
     def _cut(self, path: str, generation: Generation, known: IndexedFile | None) -> _Cut:
+        audience = self._sources.audience_of(path)
         try:
             content = read_note(self._sources, path)
         except MemoryUnreadable as trouble:
             stamp = self._sources.stamp(path)
             reason = "" if stamp is None else str(trouble)
-            return _Cut(path, IndexedFile(None, stamp or _NO_STAMP, settled=stamp is not None, trouble=reason), [])
+            return _Cut(path, IndexedFile(None, stamp or _NO_STAMP, stamp is not None, reason, audience), [])
         settled = self._clock.now().timestamp() * 1e9 - content.stamp.mtime_ns > _FRESH_NS
-        filed = IndexedFile(content.digest, content.stamp, settled, content.remark)
+        filed = IndexedFile(content.digest, content.stamp, settled, content.remark, audience)
         if known is not None and known.digest == content.digest:
             return _Cut(path, filed, None)
         lines = split_lines(content.text)
@@ -225,10 +231,6 @@ def _look(index: Index, generation: Generation, source: Source, found: FileCompa
         return None
     known = index.filed(generation, source, paths) if paths else {}
     return _Entries(known, index.file_count(generation, source) if found.ended and not found.unchanged else 0)
-
-
-def _is_due(file: SourceFile, known: IndexedFile | None) -> bool:
-    return known is None or not known.settled or known.stamp != file.stamp
 
 
 def _batches(due: Sequence[Due]) -> list[list[Due]]:

@@ -25,6 +25,9 @@ _SUFFIX = ".md"
 _TEMPLATE = "template-"
 _NAME = attrgetter("name")
 _FOLDERS_OF = {"groups": "group", "peers": "peer"}
+EVERYBODY = "shared"
+"""The audience of files that every group and guest may see."""
+_ANYBODY = Audience("peer", "anybody")
 
 
 class Stamp(NamedTuple):
@@ -61,15 +64,29 @@ class Root(Struct, frozen=True):
 
 
 class NoteSources:
-    """The notes of the workspace and of ``memorySearch.extraPaths``.
+    """The notes of the workspace, of ``memorySearch.extraPaths`` and of the files and folders in ``shared``.
+
+    ``shared`` is what the owner opened to everybody (``sharedPaths``): its Markdown files are notes, too, unless it is the whole
+    workspace (``"."``), a symbolic link, or a part of memory.
 
     File names are relative to the workspace. Files of an extra path outside of it are named ``@folder/...`` after the last part
     of the path. Symbolic links below a root are never followed. ``own`` names what of the workspace belongs to them.
     """
 
-    def __init__(self, workspace: Path, extra_paths: Sequence[str] = (), *, own: Sequence[str] = NOTES) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        extra_paths: Sequence[str] = (),
+        *,
+        shared: Sequence[str] = (),
+        own: Sequence[str] = NOTES,
+    ) -> None:
         self.workspace = Path(os.path.realpath(workspace.expanduser()))
-        self.roots = [Root(self.workspace, "", tuple(own)), *self._extra_roots(extra_paths)] if own else []
+        self.shared = tuple(shared)
+        self.roots: list[Root] = []
+        if own:
+            self.roots = [Root(self.workspace, "", tuple(own)), *self._extra_roots(extra_paths), *self._shared_roots()]
+        self._overlap = len(self.roots) > 1 and bool(extra_paths)
 
     def walk(self) -> list[SourceFile]:
         """Return every note once, and every entry that was rejected or cannot be read."""
@@ -77,8 +94,9 @@ class NoteSources:
 
     def each(self) -> Iterator[SourceFile]:
         """Yield what ``walk`` returns, for those who need not have all of it in memory. In the same order while nothing changes."""
-        if len(self.roots) == 1:
-            yield from self._in_root(self.roots[0])
+        if not self._overlap:
+            for root in self.roots:
+                yield from self._in_root(root)
             return
         seen: set[str] = set()
         for root in self.roots:
@@ -86,6 +104,19 @@ class NoteSources:
                 if found.path not in seen:
                     seen.add(found.path)
                     yield found
+
+    def audience_of(self, path: str) -> str:
+        """Return who besides the owner may see a note: as ``audience_of``, or ``EVERYBODY``."""
+        own = audience_of(path)
+        if own or path.startswith("@") or not _ANYBODY.may_see(PurePosixPath(path), self.shared):
+            return own
+        return EVERYBODY
+
+    def may_see(self, audience: Audience, path: str) -> bool:
+        """Return whether an audience may read a note, by its path and what is shared now."""
+        key = audience_key(audience)
+        belongs = key is None or self.audience_of(path) in {key, EVERYBODY}
+        return belongs and audience.may_see(PurePosixPath(path), self.shared)
 
     def place(self, path: str) -> tuple[Path, PurePosixPath] | None:
         """Return the root folder of a note and its path below, or None if the name is not that of a note."""
@@ -142,19 +173,29 @@ class NoteSources:
         taken: set[str] = set()
         for extra in extra_paths:
             target = Path(os.path.realpath(self.workspace / Path(extra).expanduser()))
-            only: tuple[str, ...] = ()
-            if not target.is_dir() and (target.exists() or is_note(target.name)):  # else a folder that is made later
-                target, only = target.parent, (target.name,)
             if target.is_relative_to(self.workspace):
-                inside = printable_name(target.relative_to(self.workspace).as_posix())
-                yield Root(target, "" if inside == "." else inside, only)
+                yield self._inside(target)
                 continue
+            target, only = _folder_of(target)
             label = base = "@" + (printable_name(target.name) or "root")
             number = 2
             while label in taken:
                 label, number = f"{base}-{number}", number + 1
             taken.add(label)
             yield Root(target, label, only)
+
+    def _shared_roots(self) -> Iterator[Root]:
+        paths = {PurePosixPath(one) for one in self.shared}
+        for path in paths:
+            place = self.workspace / path
+            within_another = any(other in paths for other in path.parents[:-1])
+            if path.parts and not within_another and path.parts[0] != FOLDER and Path(os.path.realpath(place)) == place:
+                yield self._inside(place)
+
+    def _inside(self, target: Path) -> Root:
+        target, only = _folder_of(target)
+        inside = printable_name(target.relative_to(self.workspace).as_posix())
+        return Root(target, "" if inside == "." else inside, only)
 
     def _in_root(self, root: Root) -> Iterator[SourceFile]:
         """Yield the notes of a root folder, and what cannot be read. Without recursion: of 20,000 files each step is felt."""
@@ -232,22 +273,29 @@ def is_received(parts: Sequence[str]) -> bool:
     return len(parts) > 3 and parts[0] == FOLDER and parts[1] in _FOLDERS_OF and parts[3] == INBOX  # noqa: PLR2004 - memory/groups/<key>/inbox
 
 
-def audience_of(path: str, source: Source = "memory") -> str:
-    """Return who besides the owner may see a file: ``group:<key>``, ``peer:<key>``, or "" for nobody."""
+def audience_of(path: str) -> str:
+    """Return who besides the owner may see a file of memory: ``group:<key>``, ``peer:<key>``, or "" for nobody."""
     parts = PurePosixPath(path).parts
-    if source == "memory" and len(parts) > 3 and parts[0] == FOLDER and parts[1] in _FOLDERS_OF:  # noqa: PLR2004 - memory/groups/<key>/<note>
+    if len(parts) > 3 and parts[0] == FOLDER and parts[1] in _FOLDERS_OF:  # noqa: PLR2004 - memory/groups/<key>/<note>
         return f"{_FOLDERS_OF[parts[1]]}:{parts[2]}"
     return ""
 
 
 def audience_key(audience: Audience) -> str | None:
-    """Return the value of ``audience_of`` for files that this audience may see; None means all files."""
+    """Return the value of ``audience_of`` for the files of this audience, which sees those of ``EVERYBODY``, too; None means all files."""
     return None if audience.kind == "owner" else f"{audience.kind}:{audience.key}"
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
     """Return the stamp in a stat result."""
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def _folder_of(target: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return the folder of notes that a path names, and which of its files alone if it names one; what is not there yet is a folder."""
+    if not target.is_dir() and (target.exists() or is_note(target.name)):
+        return target.parent, (target.name,)
+    return target, ()
 
 
 def _is_apart(label: Sequence[str], below: Sequence[str]) -> bool:

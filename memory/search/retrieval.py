@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Any
 
@@ -63,6 +63,8 @@ _ANSWERED = 0.6
 class Query(Struct, frozen=True, kw_only=True):
     """A parsed query. ``audience`` is as in ``memory.notes.sources.audience_key``; ``most`` and ``min_score`` limit the results.
 
+    ``may_see`` says of the path of a note whether that audience may see it now: an index that was not updated since may say otherwise.
+
     ``searched`` are the terms and the months of a month or season in the query, as headers have them; ``besides`` are the terms
     without the names of months, seasons and years, which notes of that time need not have, and without those of single days in
     figures or counted from today. Neither have words that only ask what was done at a time. ``unsaid`` tells that the terms lack a
@@ -81,6 +83,7 @@ class Query(Struct, frozen=True, kw_only=True):
     exact: tuple[Span, ...]
     phrases: tuple[str, ...]
     audience: str | None
+    may_see: Callable[[str], bool]
     vector: Sequence[float] | None
     most: int
     min_score: float | None
@@ -109,6 +112,7 @@ def build_query(
     today: date,
     order: Order = "unknown",
     audience: str | None,
+    may_see: Callable[[str], bool] = lambda _: True,
     vector: Sequence[float] | None,
     most: int | None = None,
     min_score: float | None = None,
@@ -143,6 +147,7 @@ def build_query(
         exact=day.exact,
         phrases=day.phrases,
         audience=audience,
+        may_see=may_see,
         vector=vector,
         most=most or settings.max_results,
         min_score=settings.min_score if min_score is None else min_score,
@@ -168,6 +173,7 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
         limit=fused.candidates,
         floor=min(fused.floor, _ALIKE_BELOW),
     )
+    _leave_to_readers(question, found)
     overview = _asks_for_a_time(question, found)
     if overview:
         _leave_to_the_time(question, found)
@@ -203,6 +209,11 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
         passages = merge_adjacent(kept, most=most, tokens=tokens, cut=cut_by(matches))
     hits = tuple(_hit(passage, settings.snippet_chars) for passage in passages)
     return Retrieval(hits=hits, ranked=ranked, passages=passages, floor=floor, coverage=found.coverage, scan=found.scan)
+
+
+def _leave_to_readers(question: Query, found: Lookup) -> None:
+    if question.audience is not None:
+        found.candidates[:] = [candidate for candidate in found.candidates if question.may_see(candidate.path)]
 
 
 def _nearest(index: Index, ranked: Sequence[Candidate], matches: LineMatches, settings: QuerySettings) -> tuple[Hit, ...]:
@@ -304,6 +315,7 @@ def _reference(index: Index, question: Query, settings: QuerySettings) -> Retrie
     limit = min(REFERENCE_MOST_CANDIDATES, question.most * hybrid.candidate_multiplier)
     words = question.terms if hybrid.enabled or question.vector is None else query_terms("")
     found = index.lookup(words, question.vector, days=(), audience=question.audience, limit=limit)
+    _leave_to_readers(question, found)
     ranked = reference_ranking(found.candidates, hybrid, by_vector=question.vector is not None)
     least = REFERENCE_MIN_SCORE if question.min_score is None else question.min_score
     passages = one_per_chunk([c for c in ranked if c.score >= least], most=question.most)

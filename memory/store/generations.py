@@ -58,12 +58,16 @@ class Generation(Struct, frozen=True):
 
 
 class IndexedFile(Struct, frozen=True):
-    """Index entry of a file. ``settled`` is False if it was written so recently that its stamp may not show another change."""
+    """Index entry of a file. ``settled`` is False if it was written so recently that its stamp may not show another change.
+
+    ``audience``: who besides the owner may see it (see ``NoteSources.audience_of``); None if that is not stored, as nothing of it is.
+    """
 
     digest: bytes | None
     stamp: Stamp
     settled: bool
     trouble: str
+    audience: str | None = ""
 
 
 class Followed(Struct):

@@ -24,7 +24,7 @@ from gateway.base.errors import UsageError, unknown_agent
 from gateway.config.settings_file import with_line_ends_of
 from memory.errors import MemoryTrouble
 from memory.notes.note_reader import decode, read_note
-from memory.notes.sources import NoteSources, audience_of
+from memory.notes.sources import NoteSources
 from memory.protocol import Author
 
 EDITABLE: Final = 256 * 1024
@@ -161,18 +161,19 @@ def _listed(agent: RunningAgent) -> list[dict[str, Any]]:
         for name, stamp in prompts.items()
         if stamp is not None
     ]
-    rows += [
-        {
-            "path": file.path,
-            "kind": "elsewhere" if file.path.startswith("@") else "note",
-            "size": file.stamp.size,
-            "modified": file.stamp.mtime_ns // 1_000_000,
-            "trouble": file.trouble,
-            "audience": audience_of(file.path),
-        }
-        for file in (sources.walk() if sources is not None else ())
-        if file.path not in prompts
-    ]
+    if sources is not None:
+        rows += [
+            {
+                "path": file.path,
+                "kind": "elsewhere" if file.path.startswith("@") else "note",
+                "size": file.stamp.size,
+                "modified": file.stamp.mtime_ns // 1_000_000,
+                "trouble": file.trouble,
+                "audience": sources.audience_of(file.path),
+            }
+            for file in sources.walk()
+            if file.path not in prompts
+        ]
     untrusted = agent.workspace.untrusted
     return [{"trouble": "", "audience": "", **row, "untrusted": list(untrusted.of(PurePosixPath(row["path"])))} for row in rows]
 

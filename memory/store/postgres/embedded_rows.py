@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from memory.embedding.identity import Identity
+from memory.notes.sources import EVERYBODY
 from memory.store.candidates import LineCosines
 from memory.store.generations import REFUSED_FOR, Generation, LinesMissing, Missing
 from memory.store.postgres.connections import Connection, Connections
@@ -38,7 +39,7 @@ _NEAREST_OF: Final = """
 SELECT w.id, 1 - v.distance FROM word_list w CROSS JOIN LATERAL (
     SELECT vector <=> %s::halfvec AS distance FROM vector
     WHERE agent = %s AND embedder = %s AND hash = w.hash AND vector_dims(vector) = %s LIMIT 1
-) v WHERE w.id BETWEEN %s AND %s AND (%s::text IS NULL OR w.audience = %s) ORDER BY v.distance, w.id LIMIT %s
+) v WHERE w.id BETWEEN %s AND %s AND (%s::text IS NULL OR w.audience IN (%s, %s)) ORDER BY v.distance, w.id LIMIT %s
 """
 """The distances of all come first, and the nearest alone are joined, which are enough unless many vectors belong to none of the passages
 that are searched. For an audience it is the other way round: its passages are few. Rows are joined one by one through an index (``LATERAL``
@@ -223,7 +224,9 @@ class EmbeddedRows:
             found = dict(connection.execute(_NEAREST.encode(), (*asked, _MORE * limit, *bounds, limit)).fetchall())
             if len(found) >= limit:
                 return found
-        return dict(connection.execute(_NEAREST_OF.encode(), (*asked, *bounds, audience, audience, limit)).fetchall())
+        return dict(
+            connection.execute(_NEAREST_OF.encode(), (*asked, *bounds, audience, audience, EVERYBODY, limit)).fetchall()
+        )
 
     def nearest_lines(
         self, connection: Connection, generation: Generation, vector: Sequence[float], ids: Sequence[int]

@@ -10,7 +10,7 @@ from typing import Any, Final
 import psycopg
 from msgspec import Struct
 
-from memory.notes.sources import Source, Stamp, audience_of
+from memory.notes.sources import Source, Stamp
 from memory.store.chunk_changes import NewChunk, changes
 from memory.store.generations import INDEXING_VERSION, Generation, IndexedFile
 from memory.store.index import FileChange
@@ -33,6 +33,12 @@ _HELD: Final = (
     "SELECT hash, id, start_line, end_line, part FROM chunk WHERE path = %s AND id BETWEEN %s AND %s AND start_line >= %s "
     "ORDER BY id DESC"
 )
+_OF_OTHERS: Final = """
+SELECT f.audience, c.id FROM unnest(%s::text[], %s::text[]) AS f (path, audience) CROSS JOIN LATERAL (
+    SELECT id FROM chunk WHERE path = f.path AND id BETWEEN %s AND %s AND audience <> f.audience OFFSET 0
+) AS c
+"""
+"""The chunks of files that others may see from now on. By the index of paths, also before there are statistics."""
 _MOVE: Final = "UPDATE chunk SET start_line = %s, end_line = %s, part = %s WHERE id = %s"
 _ADD: Final = "INSERT INTO chunk VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 _ADD_WORDS: Final = "INSERT INTO word_list VALUES (%s, %s, %s, %s, %s, %s, %s::tsvector)"
@@ -123,16 +129,17 @@ class GenerationRows:
 
     def filed(self, generation: Generation, source: Source, paths: Sequence[str] | None = None) -> dict[str, IndexedFile]:
         """See ``Index``."""
-        sql = """SELECT path, hash, size, mtime_ns, ctime_ns, inode, settled, trouble FROM file
-                 WHERE generation = %s AND source = %s"""
-        values: list[Any] = [generation.number, source]
+        sql = """SELECT path, hash, size, mtime_ns, ctime_ns, inode, settled, trouble,
+                     (SELECT audience FROM chunk c WHERE c.path = file.path AND c.id BETWEEN %s AND %s LIMIT 1)
+                 FROM file WHERE generation = %s AND source = %s"""
+        values: list[Any] = [generation.first_id, generation.last_id, generation.number, source]
         if paths is not None:
             sql += " AND path = ANY(%s)"
             values.append(list(paths))
         with self._connections.reading() as connection:
             return {
-                path: IndexedFile(digest, Stamp(*stamp), settled, trouble)
-                for path, digest, *stamp, settled, trouble in connection.execute(sql, values)
+                path: IndexedFile(digest, Stamp(*stamp), settled, trouble, audience)
+                for path, digest, *stamp, settled, trouble, audience in connection.execute(sql, values)
             }
 
     def file_count(self, generation: Generation, source: Source) -> int:
@@ -162,9 +169,10 @@ class GenerationRows:
             self._remove(connection, generation, gone)
             rows = [_file_row(generation, one, one.filed) for one in files if one.filed is not None]
             connection.cursor().executemany(_FILE, rows)
+            self._open_to(connection, generation, [(one.path, one.filed.audience) for one in files if one.filed is not None])
             for one in files:
                 if one.filed is not None and one.chunks is not None:
-                    new += self._put(connection, generation, one)
+                    new += self._put(connection, generation, one, one.filed)
         return new
 
     def remove(self, generation: Generation, paths: Sequence[str]) -> None:
@@ -214,7 +222,17 @@ class GenerationRows:
         sql = f"SELECT {_COLUMNS} FROM generation WHERE agent = %s AND role = %s ORDER BY number"  # noqa: S608 - constant
         return [Generation(*row) for row in connection.execute(sql.encode(), (self.agent, role))]
 
-    def _put(self, connection: Connection, generation: Generation, file: FileChange) -> int:
+    def _open_to(self, connection: Connection, generation: Generation, files: Sequence[tuple[str, str | None]]) -> None:
+        """Set who may see the chunks that files had before."""
+        columns = [storable(path) for path, _ in files], [audience for _, audience in files]
+        changed: dict[str, list[int]] = {}
+        for audience, id_ in connection.execute(_OF_OTHERS, (*columns, generation.first_id, generation.last_id)):
+            changed.setdefault(audience, []).append(id_)
+        for audience, ids in changed.items():
+            connection.execute("UPDATE chunk SET audience = %s WHERE id = ANY (%s)", (audience, ids))
+            connection.execute("UPDATE word_list SET audience = %s WHERE id = ANY (%s)", (audience, ids))
+
+    def _put(self, connection: Connection, generation: Generation, file: FileChange, filed: IndexedFile) -> int:
         bounds = generation.first_id, generation.last_id
         day = day_of(file.path)
         found = changes(connection.execute(_HELD, (file.path, *bounds, file.since)), file.chunks or (), day)
@@ -226,7 +244,7 @@ class GenerationRows:
         lists = self._lists(connection, found.new)
         last = _one(connection.execute("SELECT max(id) FROM chunk WHERE id BETWEEN %s AND %s", bounds))[0]
         ids = range((last or generation.first_id) + 1, (last or generation.first_id) + 1 + len(lists))
-        about = (storable(file.path), file.source, audience_of(file.path, file.source))
+        about = (storable(file.path), file.source, filed.audience)
         rows = [
             (id_, *about, c.start_line, c.end_line, c.part, day, storable(one.head), storable(c.text), one.digest)
             for id_, one in zip(ids, found.new, strict=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from memory.embedding.batch.protocol import BatchJob
 from memory.embedding.identity import Identity
-from memory.notes.sources import Source
+from memory.notes.sources import EVERYBODY, Source
 from memory.settings import MemorySettings
 from memory.store.candidates import BARE, MOST_DATED, MOST_TOLD_LATER, AnswerCosines, Candidate, Lookup
 from memory.store.followed_files import FollowedFiles
@@ -38,7 +38,7 @@ WITH RECURSIVE noted (day) AS (
 """The days of a time that have notes, each found in the index of days without a look at the others' chunks."""
 _OF_DAYS: Final = """
 SELECT noted.day, c.id FROM unnest(%s::date[]) AS noted (day) CROSS JOIN LATERAL (
-    SELECT id FROM chunk WHERE day = noted.day AND id BETWEEN %s AND %s AND (%s::text IS NULL OR audience = %s) ORDER BY id LIMIT %s
+    SELECT id FROM chunk WHERE day = noted.day AND id BETWEEN %s AND %s AND (%s::text IS NULL OR audience IN (%s, %s)) ORDER BY id LIMIT %s
 ) AS c
 """
 _JOB: Final = "token, job, provider, model, fingerprint, texts, at"
@@ -316,14 +316,16 @@ class PostgresIndex(EmbeddedRows):
         for span in days:
             if span.days == 1:
                 for day, most in ((span.first, MOST_DATED), (day_after(span.last), MOST_TOLD_LATER)):
-                    ids += [id_ for _, id_ in connection.execute(_OF_DAYS, ([day], *within, audience, audience, most))]
+                    ids += [
+                        id_ for _, id_ in connection.execute(_OF_DAYS, ([day], *within, audience, audience, EVERYBODY, most))
+                    ]
             elif audience is not None:
-                sql = "SELECT day, id FROM chunk WHERE day BETWEEN %s AND %s AND id BETWEEN %s AND %s AND audience = %s ORDER BY id"
-                ids += spread(connection.execute(sql, (span.first, span.last, *within, audience)), MOST_DATED)
+                sql = "SELECT day, id FROM chunk WHERE day BETWEEN %s AND %s AND id BETWEEN %s AND %s AND audience IN (%s, %s) ORDER BY id"
+                ids += spread(connection.execute(sql, (span.first, span.last, *within, audience, EVERYBODY)), MOST_DATED)
             else:
                 with_notes = [day for (day,) in connection.execute(_DAYS, (span.first, span.last, span.last))]
                 chosen, each = evenly(with_notes, MOST_DATED), of_each_day(len(with_notes), MOST_DATED)
-                ids += spread(connection.execute(_OF_DAYS, (chosen, *within, None, None, each)), MOST_DATED)
+                ids += spread(connection.execute(_OF_DAYS, (chosen, *within, None, None, None, each)), MOST_DATED)
         return ids
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from memory.notes.sources import EVERYBODY
 from memory.store.generations import Generation
 from memory.store.keyword_hits import (
     ALIKE,
@@ -49,7 +50,7 @@ WITH lexeme AS (
 ), best AS (
     SELECT id, sum(weight * count * %(k1)s::float8 / (count + %(short)s::float8 + %(long)s::float8 * size)) AS score,
            array_agg(DISTINCT part) AS parts
-    FROM hit JOIN weight USING (word) WHERE %(audience)s::text IS NULL OR audience = %(audience)s
+    FROM hit JOIN weight USING (word) WHERE %(audience)s::text IS NULL OR audience IN (%(audience)s, %(everybody)s)
     GROUP BY id ORDER BY score DESC, id LIMIT %(limit)s
 )
 SELECT id, score, parts, NULL FROM best
@@ -154,7 +155,7 @@ class WordSearch:
             odds = (max(totals.coded, len(rows)) - len(rows) + 0.5) / (len(rows) + 0.5)
             weight = max(math.log(odds), SMALLEST_WEIGHT)
             for id_, whose, text in rows:
-                if audience is None or whose == audience:
+                if audience is None or whose in {audience, EVERYBODY}:
                     count = text.count(code)
                     share = count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * len(text) / (mean or 1.0)))
                     scores[id_] = scores.get(id_, 0.0) + weight * share
@@ -220,5 +221,6 @@ def _values(parts: Sequence[_Part], state: AgentState, audience: str | None, lim
         "short": _K1 * (1 - _B),
         "long": _K1 * _B / mean,
         "audience": audience,
+        "everybody": EVERYBODY,
         "limit": limit,
     }

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from memory.notes.sources import Source, Stamp, audience_of
+from memory.notes.sources import Source, Stamp
 from memory.store.chunk_changes import NewChunk, changes
 from memory.store.followed_files import FollowedFiles
 from memory.store.generations import Generation, IndexedFile
@@ -81,15 +81,15 @@ class ChunkStore:
 
     def filed(self, generation: Generation, source: Source, paths: Sequence[str] | None = None) -> dict[str, IndexedFile]:
         """See ``Index``."""
-        sql = """SELECT path, hash, size, mtime_ns, ctime_ns, inode, settled, trouble FROM files
+        sql = """SELECT path, hash, size, mtime_ns, ctime_ns, inode, settled, trouble, audience FROM files
                  WHERE generation = ? AND source = ?"""
         values: tuple[Any, ...] = (generation.number, source)
         if paths is not None:
             sql += " AND path IN (SELECT value FROM json_each(?))"
             values = *values, json.dumps(paths)
         return {
-            path: IndexedFile(digest, Stamp(*stamp), bool(settled), trouble)
-            for path, digest, *stamp, settled, trouble in self._db.rows(sql, values)
+            path: IndexedFile(digest, Stamp(*stamp), bool(settled), trouble, audience)
+            for path, digest, *stamp, settled, trouble, audience in self._db.rows(sql, values)
         }
 
     def file_count(self, generation: Generation, source: Source) -> int:
@@ -116,9 +116,8 @@ class ChunkStore:
         since: int = 1,
     ) -> int:
         """Index a file from a line on, or index it again. Unchanged chunks keep their vectors. Returns the number of new chunks."""
-        audience = audience_of(path, source)
         with self._db.writing():
-            self._file(generation, path, filed, source, audience)
+            self._file(generation, path, filed, source)
             sql = (
                 "SELECT hash, id, start_line, end_line, part FROM chunks WHERE path = ? AND id BETWEEN ? AND ? "
                 "AND start_line >= ? ORDER BY id DESC"
@@ -130,13 +129,13 @@ class ChunkStore:
                 self._db.connection.executemany(
                     "UPDATE chunks SET start_line = ?2, end_line = ?3, part = ?4 WHERE id = ?1", found.moved
                 )
-            self._add(generation, _Origin(path, source, audience, day.isoformat() if day else None), found.new)
+            self._add(generation, _Origin(path, source, filed.audience or "", day.isoformat() if day else None), found.new)
         return len(found.new)
 
     def note(self, generation: Generation, path: str, filed: IndexedFile, source: Source = "memory") -> None:
-        """Update a file's entry (new stamp, or why it cannot be read) without changing its chunks."""
+        """Update a file's entry (new stamp, audience, or why it cannot be read) without changing the texts of its chunks."""
         with self._db.writing():
-            self._file(generation, path, filed, source, audience_of(path, source))
+            self._file(generation, path, filed, source)
 
     def remove(self, generation: Generation, paths: Iterable[str]) -> None:
         """Delete files and their chunks."""
@@ -165,14 +164,18 @@ class ChunkStore:
                 self._db.connection.execute("DELETE FROM meta WHERE key = 'sweeping'")
         return len(ids) == limit
 
-    def _file(self, generation: Generation, path: str, filed: IndexedFile, source: Source, audience: str) -> None:
-        stamp = filed.stamp
+    def _file(self, generation: Generation, path: str, filed: IndexedFile, source: Source) -> None:
+        stamp, audience = filed.stamp, filed.audience
         self._db.connection.execute(
             "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(generation.number, path, source, audience, filed.digest),
                 *(stamp.size, stamp.mtime_ns, stamp.ctime_ns, stamp.inode, filed.settled, filed.trouble),
             ),
+        )
+        self._db.connection.execute(
+            "UPDATE chunks SET audience = ?1 WHERE path = ?2 AND id BETWEEN ?3 AND ?4 AND audience <> ?1",
+            (audience, path, generation.first_id, generation.last_id),
         )
 
     def _add(self, generation: Generation, origin: _Origin, new: Sequence[NewChunk]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from memory.notes.sources import EVERYBODY
 from memory.store.generations import Generation
 from memory.store.keyword_hits import (
     ALIKE,
@@ -109,8 +110,8 @@ class KeywordIndex:
             where += " AND rowid BETWEEN ? AND ?"
             bounds += [generation.first_id, generation.last_id]
         if audience is not None:
-            where += " AND rowid IN (SELECT id FROM chunks WHERE audience = ?)"
-            bounds.append(audience)
+            where += " AND rowid IN (SELECT id FROM chunks WHERE audience IN (?, ?) AND audience <> '')"
+            bounds += [audience, EVERYBODY]
         # by bm25() itself: with ORDER BY rank, FTS5 sorts in a second statement, which takes two thirds longer
         sql = f"SELECT rowid, -bm25({table}) FROM {table} WHERE {where} ORDER BY bm25({table}) LIMIT ?"  # noqa: S608 - names of ours
         return dict(self._db.rows(sql, (*bindings, *bounds, limit)))

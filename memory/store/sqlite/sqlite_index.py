@@ -10,6 +10,7 @@ from typing import Any
 
 from memory.embedding.batch.protocol import BatchJob
 from memory.embedding.identity import Identity
+from memory.notes.sources import EVERYBODY
 from memory.settings import MemorySettings
 from memory.store.candidates import BARE, MOST_DATED, MOST_TOLD_LATER, AnswerCosines, Candidate, Lookup
 from memory.store.generations import DONE, INDEXING_VERSION, Generation, allowed_missing
@@ -30,7 +31,7 @@ WITH RECURSIVE noted (day) AS (
 """
 """The days of a time that have notes, each found in the index of days without a look at the others' chunks."""
 _DAYS_OF_AUDIENCE = """
-SELECT day, id FROM chunks WHERE day BETWEEN ? AND ? AND id BETWEEN ? AND ? AND audience = ? AND audience <> '' ORDER BY id
+SELECT day, id FROM chunks WHERE day BETWEEN ? AND ? AND id BETWEEN ? AND ? AND audience IN (?, ?) AND audience <> '' ORDER BY id
 """
 """Those of one audience are few beside the owner's; the last condition is that of their index."""
 _COLUMNS = "id, path, source, start_line, end_line, part, day, text, header, embedded"
@@ -275,7 +276,7 @@ class SqliteIndex(EmbeddedChunks):
                 ids += self._of_day(first, live, audience, MOST_DATED)
                 ids += self._of_day(day_after(span.last).isoformat(), live, audience, MOST_TOLD_LATER)
             elif audience is not None:
-                found = self.database.rows(_DAYS_OF_AUDIENCE, (first, last, live.first_id, live.last_id, audience))
+                found = self.database.rows(_DAYS_OF_AUDIENCE, (first, last, live.first_id, live.last_id, audience, EVERYBODY))
                 ids += spread(found, MOST_DATED)
             else:
                 with_notes = [day for (day,) in self.database.rows(_DAYS, (first, last, last))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from memory.notes.sources import EVERYBODY
 from memory.store.generations import Generation
 from memory.store.packed_vectors import packed
 from memory.store.sqlite.index_database import Database
@@ -119,8 +120,8 @@ class VectorStore:
         bindings: list[Any] = [packed(query), generation.first_id, generation.last_id]
         bindings += [self._embedder(generation.embedder), generation.dims]
         if audience is not None:
-            sql += " AND c.audience = ?"
-            bindings.append(audience)
+            sql += " AND c.audience IN (?, ?)"
+            bindings += [audience, EVERYBODY]
         return dict(self._db.rows(f"{sql} ORDER BY cosine DESC LIMIT ?", (*bindings, limit)))
 
     def load_slice(self, generation: Generation) -> bool:
@@ -182,7 +183,8 @@ class VectorStore:
     def _ids_of(self, audience: str | None) -> set[int] | None:
         if audience is None:
             return None
-        return {row[0] for row in self._db.rows("SELECT id FROM chunks WHERE audience = ?", (audience,))}
+        sql = "SELECT id FROM chunks WHERE audience IN (?, ?) AND audience <> ''"
+        return {row[0] for row in self._db.rows(sql, (audience, EVERYBODY))}
 
 
 def _key(generation: Generation) -> tuple[object, ...]:
