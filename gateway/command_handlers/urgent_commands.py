@@ -20,7 +20,7 @@ from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.stopping import Stopping
 from gateway.commands.table import COMMANDS, ParsedCommand, says_stop
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.rows import InboxRow, NewOutbound
+from gateway.ledger.rows import InboxRow, NewOutbound, OutboxRow
 from gateway.outbound.progress import show_frame
 from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue
@@ -161,7 +161,8 @@ class UrgentCommands:
         if name == "stop":
             return await self._stop(command[1], message)
         if name == "missed":
-            return await bring_missed(self._ledger, inbound.conversation.address)
+            owners = actor.owner and inbound.conversation.kind == "direct"
+            return await bring_missed(self._ledger, inbound.conversation.address, named=owners)
         if name == "approve":
             return await self._decided(command[1], message)
         if name == "resume":
@@ -283,23 +284,36 @@ def _chosen(record: SessionRecord) -> str:
 
 MOST_NAMED: Final = 10
 SHOWN: Final = 80
+MOST_REFUSED: Final = 5
+LONGEST_REFUSED: Final = 1000
 _UNSURE: Final = (
     "My database was damaged, so I do not know whether I answered {count}. Please send again what still needs an answer:"
 )
 
 
-async def bring_missed(ledger: Ledger, conversation: str) -> str:
+async def bring_missed(ledger: Ledger, conversation: str, *, named: bool) -> str:
     """Resend what a conversation missed, and return the reply. Raises StorageFailed.
 
-    A message with unknown state is only listed: answering it again could repeat its effects.
+    A message with unknown state is only listed: answering it again could repeat its effects. ``named``: in the owner's own chat, what
+    platforms refused elsewhere, or here twice, is in the reply.
     """
     from gateway.command_handlers.session_commands import counted
 
-    sent, unsure = await ledger.outbox.revive_expired(conversation), await ledger.inbox.in_doubt(conversation)
+    sent = await ledger.outbox.revive_expired(conversation, named=named)
+    unsure, refused = await ledger.inbox.in_doubt(conversation), await ledger.outbox.refused(conversation) if named else []
     lines = [f"📬 {counted(sent, 'message')} that had not reached you, or may not have."] if sent else []
     if unsure:
         lines.append("\n".join([_UNSURE.format(count=counted(len(unsure), "message")), *map(_named, unsure[-MOST_NAMED:])]))
+    lines += [_refused(row) for row in refused[-MOST_REFUSED:]]
+    if more := len(refused) - MOST_REFUSED:
+        lines += [f"{counted(more, 'earlier message')} that were refused: `homebody outbox list`"] if more > 0 else []
     return "\n\n".join(lines) or "There are no missed replies here."
+
+
+def _refused(row: OutboxRow) -> str:
+    text = row.text or (row.enclosure.shown if row.enclosure is not None else "")
+    short = text if len(text) <= LONGEST_REFUSED else text[: LONGEST_REFUSED - 1].rstrip() + "…"
+    return f"Message {row.id} to {row.conversation.address} was refused ({row.reason}):\n{short}"
 
 
 def _named(row: InboxRow) -> str:

@@ -14,6 +14,11 @@ from gateway.ledger.rows import CHAT_TTL, IN_DOUBT, NOTICE_TTL, RESTORED
 from gateway.ledger.values import NUMBERS, listed, read_payload, stamp, write_payload
 
 _AFTER_ALL = write_payload([Button(label="📬 Show me", value="/missed")], None)
+_LEFT_ALONE = "reason IN ('dropped by the owner', 'queued before a restore', 'told in a later notice')"
+REFUSED = (
+    f"NOT ({_LEFT_ALONE} OR reason = 'expired' OR substr(reason, 1, 16) = 'may have arrived' OR reason IN (:doubt, :restored))"
+)
+"""Whether a platform refused a chunk for good, or failed on it while others went through. It needs ``doubt`` and ``restored``."""
 _SHOWN = 10
 _PREVIEW = 80
 
@@ -54,17 +59,17 @@ def queue_notice(db: Database, rows: Sequence[int], *, now: datetime, token: Cal
     )
 
 
-def revive_expired(db: Database, conversation: str, now: datetime) -> int:
+def revive_expired(db: Database, conversation: str, now: datetime, *, named: bool) -> int:
     """Make what a conversation missed ready again, in its old order; return how many chunks.
 
-    That is what a notice listed, and what is in doubt since the ledger was damaged. Chunks that may have arrived are marked as repeated.
-    Notices are left out.
+    That is what a notice listed, what the platform refused, once where it is ``named`` otherwise, and what is in doubt since the ledger
+    was damaged. Chunks that may have arrived are marked as repeated. Notices are left out.
     """
     db.execute(
         "UPDATE outbox SET state = 'ready', reason = NULL, ended_at = NULL, firm = 0, not_before = :now, expires = :expires, "
         "doubts = CASE WHEN reason IN (:doubt, :restored) THEN 1 ELSE min(doubts, 1) END, "
         "epoch = (SELECT value FROM meta WHERE name = 'epoch') WHERE conversation = :at AND state = 'dead' AND missed IS NULL "
-        "AND (reason = 'expired' OR substr(reason, 1, 16) = 'may have arrived' OR reason IN (:doubt, :restored)) AND ended_at > :since "
+        f"AND NOT ({_LEFT_ALONE}) AND NOT (:named = 1 AND attempt > 1 AND {REFUSED}) AND ended_at > :since "
         "AND NOT (text = '' AND extras IS NULL)",
         {
             "at": conversation,
@@ -73,6 +78,7 @@ def revive_expired(db: Database, conversation: str, now: datetime) -> int:
             "since": stamp(now - NOTICE_TTL),
             "doubt": IN_DOUBT,
             "restored": RESTORED,
+            "named": int(named),
         },
     )
     return db.changes()

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.database import Database
-from gateway.ledger.expired_notice import queue_notice, revive_expired
+from gateway.ledger.expired_notice import REFUSED, queue_notice, revive_expired
 from gateway.ledger.outbox_rows import append, current_chat
-from gateway.ledger.rows import CHAT_TTL, HELD_RETRY, HELD_TTL, LONGEST_WAIT, DueChunks, NewOutbound, OutboxRow, OutboxState
+from gateway.ledger.rows import (
+    CHAT_TTL,
+    HELD_RETRY,
+    HELD_TTL,
+    IN_DOUBT,
+    LONGEST_WAIT,
+    NOTICE_TTL,
+    RESTORED,
+    DueChunks,
+    NewOutbound,
+    OutboxRow,
+    OutboxState,
+)
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.unasked import files_of_unasked, take_unasked
 from gateway.ledger.values import (
@@ -220,9 +233,19 @@ class OutboxPart:
         values = {"reason": FORGOTTEN}
         await self._connection.run(lambda db: _step(db, row, change, values, come_from=("dead",)))
 
-    async def revive_expired(self, conversation: str) -> int:
+    async def revive_expired(self, conversation: str, *, named: bool = False) -> int:
         now, address = self._connection.now(), clean(conversation)
-        return await self._connection.run(lambda db: revive_expired(db, address, now), self._connection.notify_outbound)
+        work = partial(revive_expired, conversation=address, now=now, named=named)
+        return await self._connection.run(work, self._connection.notify_outbound)
+
+    async def refused(self, here: str) -> list[OutboxRow]:
+        now, address = self._connection.now(), clean(here)
+        query = (
+            f"SELECT {COLUMNS} FROM outbox WHERE state = 'dead' AND missed IS NULL AND {REFUSED} AND ended_at > :since "
+            "AND (conversation <> :here OR attempt > 1) AND NOT (text = '' AND extras IS NULL) ORDER BY id"
+        )
+        values = {"here": address, "since": stamp(now - NOTICE_TTL), "doubt": IN_DOUBT, "restored": RESTORED}
+        return await self._connection.run(lambda db: [read_row(one) for one in db.execute(query, values).fetchall()])
 
     async def latest(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:
         query = f"SELECT {COLUMNS} FROM outbox WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"

@@ -104,11 +104,16 @@ class OutboxLedger(Protocol):
         """Clear the text of a chunk that was given up, so that it cannot be sent any more. Raises InvalidTransition for another one."""
         ...
 
-    async def revive_expired(self, conversation: str) -> int:
+    async def revive_expired(self, conversation: str, *, named: bool = False) -> int:
         """Make ready what the conversation missed in the last week; return how many chunks.
 
-        That is what a notice listed, and what is in doubt since the ledger was damaged.
+        That is what a notice listed, what the platform refused, and what is in doubt since the ledger was damaged. ``named``: what was
+        tried again in vain stays as it is, as it is among the ``refused``.
         """
+        ...
+
+    async def refused(self, here: str) -> list[OutboxRow]:
+        """Return what platforms refused in the last week, oldest first: in other conversations, and here, where it was tried in vain."""
         ...
 
     async def latest(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:

@@ -302,7 +302,9 @@ class DeliveryNotices:
 
     def refused(self, address: str, reason: str) -> None:
         """A message was rejected permanently. Told once per conversation: a group that removed the bot rejects everything."""
-        self._notices.report(f"My message to {address} was rejected: {reason}. `homebody outbox list` shows it.")
+        self._notices.report(
+            f"My message to {address} was rejected: {reason}. `/missed` in your chat and `homebody outbox list` show it."
+        )
 
     def given_up(self, address: str, how: str) -> None:
         """A message could not be delivered. The conversation itself gets a list of missed messages later."""
