@@ -101,7 +101,9 @@ def set_(invocation: Invocation, key: str, value: str | None, force: bool, as_js
     text = value if value is not None else _asked(key)
     meant = parse_value(text, path)
     changed = _change(invocation, lambda document: with_value(document, _place(document, path), meant))
-    _report(invocation, changed, f"{key} was set", as_json=as_json)
+    _report(
+        invocation, changed, f"{key} was set", as_json=as_json, about_models=bool({"model", "imageModel", "agents"} & {*path})
+    )
 
 
 @config.command()
@@ -179,14 +181,15 @@ def _change(invocation: Invocation, edit: Any) -> Changed:
     return change(invocation.paths, os.environ, SystemClock().now(), edit)
 
 
-def _report(invocation: Invocation, changed: Changed, sentence: str, *, as_json: bool) -> None:
+def _report(invocation: Invocation, changed: Changed, sentence: str, *, as_json: bool, about_models: bool = False) -> None:
     came = taken_over(invocation)
+    told = [*changed.notes, *(_without_provider(invocation) if about_models else ())]
     if as_json:
-        notes = [note.as_json() for note in changed.notes]
+        notes = [note.as_json() for note in told]
         copy = str(changed.copy) if changed.copy else None
         _print_json({"file": str(changed.file), "copy": copy, "warnings": notes, "gateway": came})
         return
-    for note in changed.notes:
+    for note in told:
         say(f"homebody: warning: {note.as_text()}", err=True)
     click.echo(f"{sentence}. {outcome(came)}")
     from gateway.config.load import load
@@ -195,6 +198,15 @@ def _report(invocation: Invocation, changed: Changed, sentence: str, *, as_json:
     with contextlib.suppress(HomebodyError):  # a file that is mended key by key has errors yet
         for found in missing_extras(load(invocation.paths, os.environ, only_look=True).settings):
             say(f"homebody: warning: {found.where}: {found.what}\n  Install it: {found.mend}", err=True)
+
+
+def _without_provider(invocation: Invocation) -> list[Problem]:
+    from gateway.config.load import load
+    from gateway.models.missing_providers import missing_providers
+
+    with contextlib.suppress(HomebodyError):  # a file that is mended key by key has errors yet
+        return missing_providers(load(invocation.paths, os.environ, only_look=True).settings)
+    return []
 
 
 def _told_valid(summary: str, *, as_json: bool, problems: tuple[Problem, ...], warnings: tuple[Problem, ...]) -> None:

@@ -310,3 +310,18 @@ def test_a_change_does_not_wait_for_ever_for_another_one(run, file, monkeypatch)
     assert "nothing was written" in told
     assert "Try again" in told
     assert file.read_text() == "messages:\n  ackReaction: x\n"
+
+
+def test_a_model_of_a_provider_that_does_not_exist_is_written_and_warned_of(run, file):
+    code, _, err = run("set", "agents.defaults.model", "nowhere/big")
+    assert code == 0
+    assert "nowhere/big" in file.read_text()
+    assert "warning: there is no provider 'nowhere', so nothing answers to the model 'nowhere/big'" in err
+    assert "homebody config set models.providers.nowhere.baseUrl" in err
+    code, out, _ = run("set", "agents.defaults.model", "{primary: anthropic/x, fallbacks: [antropic/y]}", "--json")
+    [warning] = json.loads(out)["warnings"]
+    assert "'antropic'" in warning["message"]
+    assert "Did you mean anthropic/y?" in warning["mend"]
+    run("set", "models.providers.nowhere.baseUrl", "http://127.0.0.1:9/v1")
+    assert "there is no provider" not in run("set", "agents.defaults.model", "nowhere/big")[2]
+    assert "there is no provider" not in run("set", "agents.defaults.model", "anthropic/anything-new")[2]

@@ -134,6 +134,15 @@ def find(
     return _place(provider, model, settings, env, key_source)
 
 
+def provider_that_is_missing(name: str, settings: ModelsSettings) -> str:
+    """Return the provider of a name as ``provider/model`` that is not known, "" where there is none and for other names."""
+    full = ALIASES.get(name.lower(), name)
+    provider, slash, model = full.partition("/")
+    if not slash or not model or _is_known(_same(provider, settings), settings):
+        return ""
+    return "" if any(full == one.id for own in settings.providers.values() for one in own.models) else provider
+
+
 def by_key(settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource = no_profiles) -> ResolvedModel | None:
     """Return the default model of the first provider that has a key, in a profile, the settings or the environment."""
     for name in BY_KEY:
