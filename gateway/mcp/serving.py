@@ -72,9 +72,11 @@ async def serve(offers: Sequence[Offer], answer: Answer, *, instructions: str) -
     """Serve on standard input and output until the client closes them."""
     from mcp.server.stdio import stdio_server
 
+    from gateway.mcp.answered_stream import AnsweredStream
+
     server = server_of(offers, answer, instructions=instructions)
     async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+        await server.run(AnsweredStream(read, write), write, server.create_initialization_options())
 
 
 def _tool(offer: Offer) -> types.Tool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -119,6 +120,46 @@ async def test_an_owner_opens_notes_and_what_is_added_is_untrusted(home: Path) -
     assert ", from editor" in text
     record = UntrustedFiles(home / "agents" / "main" / UNTRUSTED)
     assert "mcp:editor" in record.of(PurePosixPath("memory") / page.name, text)
+
+
+@pytest.mark.parametrize("audience", ["shared", "owner"])
+async def test_errors_name_the_arguments_that_the_program_gave(home: Path, audience: str) -> None:
+    (home.parent / "workspace" / "shared" / "long.md").write_text("".join(f"line {n}\n" for n in range(1, 50)))
+    async with program(home, "--audience", audience) as p:
+        for given, told in (
+            ({"path": "shared/wifi.md", "from": 0}, "from: must be 1 or more"),
+            ({"path": "shared/wifi.md", "lines": "many"}, "lines: must be a whole number"),
+            ({"path": 5}, "path: must be a text"),
+            ({}, "path: is required"),
+            ({"path": "shared/wifi.md", "offset": 3}, "offset: there is no such argument; there is path, from, lines"),
+        ):
+            assert await p.refused("memory_get", **given) == told
+        assert "query: is required" in await p.refused("memory_search", words="pot")
+        assert "maxResults: must be 1 or more, at most 50" in await p.refused("memory_search", query="pot", maxResults=51)
+        if audience == "shared":
+            assert "go on with from 12]" in await p.call("memory_get", path="shared/long.md", **{"from": 10, "lines": 2})
+
+
+async def test_a_line_that_is_no_message_is_answered_and_the_next_one_is_read(home: Path) -> None:
+    command = [sys.executable, "-m", "gateway", "--home", str(home), "mcp", "serve"]
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "p", "version": "1"}}
+    lines = [
+        "no JSON",
+        "",
+        '{"id": 7, "a": 1}',
+        json.dumps({"jsonrpc": "2.0", "id": 8, "method": "initialize", "params": about}),
+    ]
+    env = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"]}
+    process = await asyncio.create_subprocess_exec(
+        *command, env=env, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("".join(f"{line}\n" for line in lines).encode())
+    answers = [json.loads(await process.stdout.readline()) for _ in range(3)]
+    process.stdin.close()
+    await process.wait()
+    assert [(one["id"], one.get("error", {}).get("code")) for one in answers] == [(None, -32700), (7, -32600), (8, None)]
 
 
 async def test_with_a_gateway_that_runs_it_is_asked(street: Callable[..., Street]) -> None:

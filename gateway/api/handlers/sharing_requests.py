@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.messages import ToolCall
 from agent.taint import fenced, random_mark, source
@@ -33,6 +34,10 @@ PROGRAM: Final = Audience("peer", "mcp")
 _LISTED: Final = 100
 _TEXT: Final = 8_000
 """Characters of one note."""
+_NEXT_LINE: Final = re.compile(
+    r"(; (?:go on with|next line:) )offset( \d+\])(?!.*; (?:go on with|next line:) offset \d+\])", re.DOTALL
+)
+"""What the tool for files says of the rest of a note: its argument has another name there than it has here."""
 _TEXT_FIELD: Final = {"type": "string"}
 _NUMBER: Final = {"type": "integer", "minimum": 1}
 _SEARCH: Final = Offer(
@@ -77,8 +82,9 @@ class SharedAgent(Struct, frozen=True, kw_only=True):
 
     async def call(self, name: str, arguments: Mapping[str, Any], *, to: To, write: bool, program: str) -> Given:
         """Answer a call. ``program`` names the program that asks, by which its notes are known again."""
-        if name not in {offer.name for offer in offers(to, write=write)}:
-            return Given(f"{name} is not offered here", is_error=True)
+        offer = next((offer for offer in offers(to, write=write) if offer.name == name), None)
+        if wrong := f"{name} is not offered here" if offer is None else _wrong(arguments, offer.arguments):
+            return Given(wrong, is_error=True)
         match name:
             case "note_append":
                 return await self._append(arguments.get("text"), to, program)
@@ -88,7 +94,8 @@ class SharedAgent(Struct, frozen=True, kw_only=True):
                 return await asyncio.to_thread(self._history, arguments.get("session"), arguments.get("before"))
         if to == "owner" and any(spec.name == name for spec in self.tools.specs):
             return await self._run(name, dict(arguments), to, program)
-        return await self._run(*_by_files(name, arguments), to, program)
+        given = await self._run(*_by_files(name, arguments), to, program)
+        return replace(given, text=_NEXT_LINE.sub(r"\1from\2", given.text))
 
     async def _run(
         self, tool: str, arguments: dict[str, Any], to: To, program: str, taint: frozenset[str] = frozenset()
@@ -175,6 +182,27 @@ def _by_files(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, A
     if name == "memory_search":
         return "grep", {"pattern": _pattern(str(arguments.get("query", ""))), "ignoreCase": True}
     return "read", {"path": arguments.get("path"), "offset": arguments.get("from"), "limit": arguments.get("lines")}
+
+
+def _wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """Say what is wrong with the arguments of a call, by the names that they were given; "" if nothing."""
+    known: Mapping[str, Mapping[str, Any]] = schema["properties"]
+    found = [f"{name}: is required" for name in schema.get("required", ()) if arguments.get(name) is None]
+    for name, value in arguments.items():
+        field = known.get(name)
+        if field is None:
+            found.append(f"{name[:80]}: there is no such argument; there is {', '.join(known) or 'none'}")
+        elif value is None:
+            continue
+        elif field["type"] == "string" and not isinstance(value, str):
+            found.append(f"{name}: must be a text")
+        elif field["type"] == "integer" and (not isinstance(value, int) or isinstance(value, bool)):
+            found.append(f"{name}: must be a whole number")
+        elif "minimum" in field and not field["minimum"] <= value <= field.get("maximum", value):
+            found.append(
+                f"{name}: must be {field['minimum']} or more" + (f", at most {most}" if (most := field.get("maximum")) else "")
+            )
+    return "; ".join(found)
 
 
 def _pattern(query: str) -> str:

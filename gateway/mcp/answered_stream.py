@@ -1,0 +1,81 @@
+"""Answers lines of a client that are no messages, as JSON-RPC wants it. The SDK drops them, and the client waits for ever."""
+
+from __future__ import annotations
+
+import json
+from types import TracebackType
+from typing import Any, Self
+
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+
+
+class AnsweredStream:
+    """Reads messages from ``stream``; what is none is answered on ``write`` and left out."""
+
+    def __init__(self, stream: Any, write: Any) -> None:
+        self._stream = stream
+        self._write = write
+
+    @property
+    def last_context(self) -> Any:
+        """The context of what was received last, which transports over HTTP have."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> SessionMessage:
+        """Return the next message."""
+        while True:
+            received = await self._stream.receive()
+            if isinstance(received, SessionMessage):
+                return received
+            if (answer := _answer(received)) is not None:
+                await self._write.send(SessionMessage(answer))
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        """Return the next message."""
+        from anyio import EndOfStream
+
+        try:
+            return await self.receive()
+        except EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        """Enter the stream."""
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Leave the stream."""
+        done: bool | None = await self._stream.__aexit__(kind, error, trace)
+        return done
+
+
+def _answer(error: Exception) -> JSONRPCError | None:
+    """Return the answer to a line that the SDK could not read, None for an empty one."""
+    from pydantic import ValidationError
+
+    first: Any = error.errors()[0] if isinstance(error, ValidationError) else {"type": "json_invalid", "input": "?"}
+    given = first["input"]
+    if first["type"] == "json_invalid":
+        if isinstance(given, str) and not given.strip():
+            return None
+        why = str(first.get("ctx", {}).get("error", "it cannot be read"))
+        return _error(None, PARSE_ERROR, f"Parse error: a line must hold one JSON-RPC message: {why}")
+    id_ = given.get("id") if isinstance(given, dict) else None
+    named = id_ if isinstance(id_, (str, int)) and not isinstance(id_, bool) else None
+    return _error(named, INVALID_REQUEST, f"Invalid Request: this is no JSON-RPC 2.0 message: {json.dumps(given)[:200]}")
+
+
+def _error(id_: str | int | None, code: int, message: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=id_, error=ErrorData(code=code, message=message))
