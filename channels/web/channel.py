@@ -21,6 +21,7 @@ from channels.live import Activity, Done, LiveEvent, Note, Rejected
 from channels.messages import WEB, Attachment, ChatAddress, Inbound, Outbound, Sender, Sent
 from channels.protocol import Clock, InboundSink
 from channels.web.conversation_log import ConversationLog
+from channels.web.stored_files import LARGEST as LARGEST_FILE
 from channels.web.stored_files import StoredFile, StoredFiles
 
 OWNER: Final = Sender(id="owner")
@@ -74,8 +75,11 @@ class WebChannel:
         log: Callable[[Path, str], ConversationLog] = ConversationLog,
         during: Callable[[str], str] = lambda _: "",
         answered: Callable[[str], Awaitable[str]] = _unknown,
+        largest: Callable[[], int] = lambda: LARGEST_FILE,
+        together: Callable[[], int] = lambda: LARGEST_FILE,
     ) -> None:
-        self.files = StoredFiles(folder / "files")
+        self.files = StoredFiles(folder / "files", largest)
+        self._together = together
         self._clock = clock
         self._folder = folder
         self._tell = tell
@@ -106,13 +110,16 @@ class WebChannel:
         Its ``uid`` is its name in the ledger, its ``at`` when it came: what the agent does with it is later, however long storing takes.
 
         Raises:
-            Refused: it is empty, too long, or has a file that is not there.
+            Refused: it is empty, too long, has a file that is not there, or its files are too large together.
             ChannelError: it was not stored.
         """
         clean = text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if len(clean) > LONGEST:
             raise Refused(f"a message may have {LONGEST:,} characters at most", hint="Send it as a file.")
         found = [self._upload(one) for one in files[:MOST_FILES]]
+        if sum(one.size for one in found) > self._together():
+            megabytes = f"{self._together() / 1024 / 1024:.4g}"
+            raise Refused(f"the files of a message may have {megabytes} MB together", hint="Send them in several messages.")
         if not clean.strip() and not found:
             raise Refused("the message is empty", hint="Write something, or add a file.")
         inbound = self._inbound(session, clean, key, attachments=tuple(_attachment(one, recorded=recorded) for one in found))

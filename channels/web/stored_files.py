@@ -9,6 +9,7 @@ import re
 import secrets
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -49,11 +50,17 @@ class StoredFile:
 class StoredFiles:
     """Files in ``folder``. Methods block. Ids are checked before they become a path."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, largest: Callable[[], int] = lambda: LARGEST) -> None:
         self._folder = folder
+        self._largest = largest
+
+    def begin_upload(self, name: str, media_type: str, size: int) -> str:
+        """Begin an upload of a file that is to have ``size``, and return its id. Raises ChannelError for one that is too large."""
+        self._refuse_more_than_allowed(size)
+        return self.begin(name, media_type)
 
     def begin(self, name: str, media_type: str) -> str:
-        """Begin an upload, and return its id."""
+        """Begin a file, and return its id."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._sweep()
         made = secrets.token_hex(16)
@@ -70,8 +77,7 @@ class StoredFiles:
         found = self.get(wanted)
         if found is None:
             raise ChannelError("this upload is not known any more", hint="Send the file again.")
-        if offset + len(data) > LARGEST:
-            raise ChannelError(f"a file may have {LARGEST // 1024 // 1024} MB at most", hint="Send a smaller one.")
+        self._refuse_more_than_allowed(offset + len(data))
         with (self._folder / wanted).open("r+b") as file:
             size = file.seek(0, os.SEEK_END)
             if offset > size:
@@ -120,6 +126,15 @@ class StoredFiles:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
             raise NotFetched(f"it could not be read: {error.strerror}", permanent=False) from error
+
+    def _refuse_more_than_allowed(self, size: int) -> None:
+        largest = min(LARGEST, self._largest())
+        if size > largest:
+            megabytes = f"{largest / 1024 / 1024:.4g}"
+            raise ChannelError(
+                f"a file may have {megabytes} MB at most",
+                hint="Send a smaller one, or allow larger ones: homebody config set messages.attachments.maxBytes BYTES",
+            )
 
     def _describe(self, file: StoredFile) -> None:
         path = self._folder / f"{file.id}.json"

@@ -100,6 +100,8 @@ class PageParts:
                 on_stop=self._stop,
                 during=self._during,
                 answered=self._answered,
+                largest=lambda: self._settings.current.messages.attachments.max_bytes,
+                together=lambda: self._settings.current.messages.attachments.total_bytes,
             )
             self._keep(self._channel, Policy(local=True))
         return self._channel

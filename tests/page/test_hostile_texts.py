@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from channels.web.stored_files import plain_name
 from gateway.page.browsers import browser_name
 from gateway.page.markdown_tree import LONGEST, tree_of
+from tests.page.conftest import PageVillage
 from tests.page.hostile_texts import TEXTS
 from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.page.conftest import ServedPage
 
 ELEMENTS = {
@@ -178,3 +181,20 @@ def test_addresses_are_links_without_the_punctuation_behind_them_and_no_link_is_
     assert [link for node in tree for link in links(node)] == ADDRESSES[text]
     if not set(text) & set("*`[<"):
         assert "".join(map(words, tree)) == text
+
+
+async def test_a_file_that_is_too_large_is_refused_before_its_first_piece(tmp_path: Path) -> None:
+    village = PageVillage(tmp_path, messages={"attachments": {"maxBytes": 3_000_000, "totalBytes": 3_500_000}})
+    async with village.page() as served:
+        tab = await served.tab()
+        answer = await tab.post("/page/upload?name=a.bin&type=x/y&size=3000001", b"")
+        assert answer.status_code == 400
+        assert answer.json()["error"]["message"] == "a file may have 2.861 MB at most"
+        assert "homebody config set messages.attachments.maxBytes" in answer.json()["error"]["hint"]
+        german = await tab.post("/page/upload?name=a.bin&size=3000001", b"", x_homebody_language="de")
+        assert german.json()["error"]["message"] == "Eine Datei darf höchstens 2.861 MB haben"
+        lied = (await tab.post("/page/upload?name=a.bin&size=1", b"")).json()["result"]["id"]
+        assert (await tab.post(f"/page/upload?id={lied}&offset=2999999", b"xx")).status_code == 400
+        ids = [(await tab.post("/page/upload?name=b.bin", b"x" * 400_000)).json()["result"]["id"] for _ in range(9)]
+        said = await tab.post("/page/call/chat.say", {"session": "agent:main:main", "text": "", "key": "k" * 20, "files": ids})
+        assert said.json()["error"]["message"] == "the files of a message may have 3.338 MB together"

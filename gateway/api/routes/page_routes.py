@@ -7,7 +7,7 @@ GET  /page/me                  who asks, and what the page needs to begin
 POST /page/call/NAME           arguments as a JSON object; {"result": ...} or an error
 GET  /page/events              server-sent events
 GET  /page/file/ID             a file of a conversation
-POST /page/upload              a piece of a file: ?name&type begins one, ?id&offset goes on
+POST /page/upload              a piece of a file: ?name&type&size begins one, ?id&offset goes on
 
 Each POST needs what ``/page/me`` tells, in ``X-Homebody-Csrf`` (``/enter`` is told nothing yet and needs the code).
 """
@@ -244,18 +244,18 @@ class PageRoutes:
     async def _upload(self, request: Request) -> Response:
         asked, data = request.query_params, await request.body()
         try:
-            offset = int(asked.get("offset", "0"))
+            offset, size = int(asked.get("offset", "0")), int(asked.get("size", "0"))
         except ValueError:
-            offset = -1
-        if offset < 0:
-            raise Refusal(400, "bad-offset", "offset is a number of bytes", "Send the file again.")
+            offset = size = -1
+        if offset < 0 or size < 0:
+            raise Refusal(400, "bad-offset", "offset and size are numbers of bytes", "Send the file again.")
         try:
             wanted = asked.get("id", "")
             if not wanted:
-                wanted = await asyncio.to_thread(self._files.begin, asked.get("name", ""), asked.get("type", ""))
+                wanted = await asyncio.to_thread(self._files.begin_upload, asked.get("name", ""), asked.get("type", ""), size)
             stored = await asyncio.to_thread(self._files.append, wanted, offset, data)
         except ChannelError as error:
-            return _failed(HomebodyError(str(error), hint=error.hint), 400)
+            return _failed(HomebodyError(str(error), hint=error.hint), 400, said=await _in_language(request))
         except OSError as error:
             known = as_homebody_error(error) or HomebodyError(f"the file could not be stored: {error.strerror}")
             return _failed(known)

@@ -60,16 +60,16 @@ export async function call(name, args = {}) {
 
 const PIECE = 512 * 1024;
 
-// Sends a file in pieces, so that a slow connection finishes each in time; returns {id, name, type, size}.
-export async function upload(file, progress = () => {}) {
-  const query = new URLSearchParams({ name: file.name || "recording", type: file.type || "" });
+// Sends a file in pieces, so that a slow connection finishes each in time; returns {id, name, type, size}. One that is too large is
+// refused at the beginning, before any piece.
+export async function upload(file, progress) {
+  const { name, type, size } = file;
+  const send = async (query, piece) => (await post(`/page/upload?${new URLSearchParams(query)}`, piece)).result;
   if (!csrf) await me();
-  let stored = (await post(`/page/upload?${query}`, file.slice(0, PIECE))).result;
-  for (let offset = PIECE; offset < file.size; offset += PIECE) {
-    progress(offset / file.size);
-    const more = new URLSearchParams({ id: stored.id, offset: String(offset) });
-    stored = (await post(`/page/upload?${more}`, file.slice(offset, offset + PIECE))).result;
+  let stored = await send({ name, type, size });
+  for (let offset = 0; offset < size; offset += PIECE) {
+    progress(offset / size);
+    stored = await send({ id: stored.id, offset }, file.slice(offset, offset + PIECE));
   }
-  progress(1);
   return stored;
 }

@@ -216,6 +216,23 @@ async def test_a_file_goes_in_and_comes_out(village: PageVillage, visit: Visit) 
         await tab.check("chat-files")
 
 
+async def test_a_file_that_is_too_large_is_refused_with_a_sentence_and_not_sent(tmp_path: Path, visit: Visit) -> None:
+    village = PageVillage(tmp_path, messages={"attachments": {"maxBytes": 1024 * 1024}})
+    async with village.page() as served:
+        tab = await visit(served)
+        await tab.go("chat", title="Chat")
+        tab.expected += ["400"]
+        sent: list[int] = []
+        tab.page.on("request", lambda one: sent.append(len(one.post_data_buffer or b"")) if "/page/upload" in one.url else None)
+        large = {"name": "large.bin", "mimeType": "application/octet-stream", "buffer": b"x" * 1_300_000}
+        await tab.page.locator("input[type=file]").set_input_files([large])
+        await tab.page.get_by_role("button", name="Send").click()
+        await tab.page.get_by_text("a file may have 1 MB at most").wait_for()
+        assert sent == [0], "nothing of it was sent"
+        assert await tab.page.locator(".bubble.mine").count() == 0
+        assert await tab.page.locator(".files", has_text="large.bin").count() == 1
+
+
 async def test_a_viewer_reads_and_cannot_write(village: PageVillage, visit: Visit) -> None:
     village.model.then("Hello.")
     async with village.page() as served:
