@@ -138,7 +138,7 @@ class CommandParts:
         what, text = map(self._deps.outgoing.text, announcement(state))
         message = NewOutbound(conversation=place, text=f"⚙️ {what}.", key=f"job-{state.id}-{int(state.started.timestamp()):x}")
         try:
-            await self._ledger.context_events.announce(message, f"[{text}.]")
+            await self._ledger.context_events.announce(message, f"[{text}.]", agent=agent_of(key))
         except StorageFailed as error:
             log.warning("the end of the command %s could not be announced: %s", state.id, error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -240,25 +241,26 @@ class WorkspaceParts:
             deps.clock,
             pull_every=seconds if sharing is None else min(seconds or sharing.pull_seconds, sharing.pull_seconds),
             tell=self._tell,
-            tell_both=self._tell_both,
+            tell_both=partial(self._tell_both, agent),
             may_push=lambda: left or self.held(agent),
             quiet=QUIET_SECONDS if sharing is None else sharing.quiet_seconds,
             left=left,
         )
 
-    def _tell_both(self, text: str) -> None:
-        task = asyncio.create_task(self._announce(text))
+    def _tell_both(self, agent: str, text: str) -> None:
+        task = asyncio.create_task(self._announce(agent, text))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _announce(self, text: str) -> None:
+    async def _announce(self, agent: str, text: str) -> None:
         """Tell the owner in their chat, and the agent with the next message there."""
         place = await self._place()
         if place is None:
             self._tell(text)
             return
         try:
-            await self._ledger.context_events.announce(NewOutbound(conversation=place, text=f"⚠️ {text}"), f"[{text}]")
+            message = NewOutbound(conversation=place, text=f"⚠️ {text}")
+            await self._ledger.context_events.announce(message, f"[{text}]", agent=agent)
         except StorageFailed as error:
             log.warning("it could not be told that %s: %s", text, error)
 

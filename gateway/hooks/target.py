@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     class Announce(Protocol):
         """Queues a text, and tells the chat's session of it."""
 
-        async def __call__(self, message: NewOutbound, line: str, *, sources: Sequence[str]) -> bool:
+        async def __call__(self, message: NewOutbound, line: str, *, agent: str, sources: Sequence[str]) -> bool:
             """Return whether they are new."""
             ...
 
@@ -97,9 +97,8 @@ class HookMessages:
             line = "" if name else f"[A text of the webhook “{hook.name}” for this chat]\n{fenced(text, sources)}"
             text = f"{name}: {text}" if name else text
             unasked = None if hook.rules.urgent else self._unasked(hook)
-            return await self._announce(
-                NewOutbound(conversation=place, text=text, ttl=None, key=call, unasked=unasked), line, sources=sources
-            )
+            message = NewOutbound(conversation=place, text=text, ttl=None, key=call, unasked=unasked)
+            return await self._announce(message, line, agent=hook.agent, sources=sources)
         inbound = Inbound(
             conversation=place,
             sender=Sender(id=f"hook:{hook.name}", name=hook.name),

@@ -104,12 +104,13 @@ class MessageRouting:
     async def _message(self, inbound: Inbound, actor: Actor, with_context: set[str]) -> list[NewMessage]:
         address = inbound.conversation.address
         before = ""
-        events: Sequence[ContextEvent] = ()
+        pending: Sequence[ContextEvent] = ()
         if not inbound.text.startswith("/") and address not in with_context:
             with_context.add(address)
-            events = await self._ledger.context_events.pending(address)
+            pending = await self._ledger.context_events.pending(address)
             before = self._history.before(inbound) if inbound.conversation.kind == "group" else ""
         first, *further = self._routes(inbound, actor)
+        events = [event for event in pending if first is None or event.agent in {"", first.agent}]
         message = ReceivedMessage(
             inbound=inbound,
             actor=actor,
@@ -118,9 +119,7 @@ class MessageRouting:
             context_events=tuple(event.line for event in events),
             context_sources=merged(*(event.sources for event in events)) if events else (),
         )
-        copies = [
-            NewMessage(message=replace(message, route=route), mark=f"@{route.agent}") for route in further if route is not None
-        ]
+        copies = [_copy(message, route, pending) for route in further if route is not None]
         return [NewMessage(message=message, event_ids=tuple(event.id for event in events)), *copies]
 
     def _routes(self, inbound: Inbound, actor: Actor) -> list[Route | None]:
@@ -179,3 +178,15 @@ def reaction(inbound: Inbound, ours: str | None) -> str:
 def speaker(inbound: Inbound) -> str:
     """Return the name of the sender, who chose it, as one short plain line."""
     return name_of(inbound.sender.name, inbound.sender.id)
+
+
+def _copy(message: ReceivedMessage, route: Route, pending: Sequence[ContextEvent]) -> NewMessage:
+    """Return a message for a further agent that answers it, with the events that are for that one alone."""
+    own = [event for event in pending if event.agent == route.agent]
+    told = replace(
+        message,
+        route=route,
+        context_events=tuple(event.line for event in own),
+        context_sources=merged(*(event.sources for event in own)) if own else (),
+    )
+    return NewMessage(message=told, mark=f"@{route.agent}", event_ids=tuple(event.id for event in own))

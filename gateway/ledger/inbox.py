@@ -236,7 +236,13 @@ class ContextEventsPart:
         return found
 
     async def announce(
-        self, message: NewOutbound, line: str, *, more: Sequence[NewOutbound] = (), sources: Sequence[str] = ()
+        self,
+        message: NewOutbound,
+        line: str,
+        *,
+        agent: str,
+        more: Sequence[NewOutbound] = (),
+        sources: Sequence[str] = (),
     ) -> bool:
         now, token = self._connection.now(), self._connection.new_id
 
@@ -245,7 +251,7 @@ class ContextEventsPart:
                 return False
             enqueue(db, [message, *more], now=now, token=token)
             if line:
-                add_line(db, message, line, now, sources)
+                add_line(db, message, line, now, sources, agent=agent)
             return True
 
         self.known.changed()
@@ -254,9 +260,12 @@ class ContextEventsPart:
 
 def read_events(db: Database, conversation: str) -> list[ContextEvent]:
     """Return what is stored, oldest first."""
-    query = "SELECT id, line, sources FROM aside WHERE conversation = ? ORDER BY id"
+    query = "SELECT id, line, sources, agent FROM aside WHERE conversation = ? ORDER BY id"
     found: list[Any] = db.execute(query, (conversation,)).fetchall()
-    return [ContextEvent(id=row, line=line, sources=tuple(json.loads(sources or "[]"))) for row, line, sources in found]
+    return [
+        ContextEvent(id=row, line=line, sources=tuple(json.loads(sources or "[]")), agent=agent or "")
+        for row, line, sources, agent in found
+    ]
 
 
 def conversations_with_events(db: Database) -> frozenset[str]:

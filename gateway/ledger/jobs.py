@@ -227,7 +227,7 @@ def _step(db: Database, step: JobStep, now: datetime, token: Any) -> StepResult:
     if step.left_out is not None:
         out = step.left_out
         _add_run(db, job.id, out.first, now, {"state": out.state, "reason": out.reason, "until": out.until})
-    result = _fire(db, step, step.fire, now, token) if step.fire is not None else StepResult(outcome="left out")
+    result = _fire(db, step, job.agent, now, token) if step.fire is not None else StepResult(outcome="left out")
     _trim(db, job.id)
     return result
 
@@ -254,7 +254,9 @@ def _advance(db: Database, job: Job, step: JobStep, now: datetime) -> None:
     )
 
 
-def _fire(db: Database, step: JobStep, fire: datetime, now: datetime, token: Any) -> StepResult:
+def _fire(db: Database, step: JobStep, agent: str, now: datetime, token: Any) -> StepResult:
+    fire = step.fire
+    assert fire is not None
     if step.named and _is_known(db, step):
         return StepResult(outcome="known")
     if (busy := db.execute(_BUSY, (step.job,)).fetchone()) is not None:
@@ -275,7 +277,7 @@ def _fire(db: Database, step: JobStep, fire: datetime, now: datetime, token: Any
             return StepResult(outcome="known")
         enqueue(db, [step.message], now=now, token=token)
         if step.line:
-            add_line(db, step.message, step.line, now, step.sources)
+            add_line(db, step.message, step.line, now, step.sources, agent=agent)
     run = {"state": "fired", "reason": step.reason, "by_hand": step.by_hand, "inbox": row.id if row else None, "message": key}
     _add_run(db, step.job, fire, now, run)
     return StepResult(outcome="fired", row=row)

@@ -117,9 +117,15 @@ class ContextEventLedger(Protocol):
         ...
 
     async def announce(
-        self, message: NewOutbound, line: str, *, more: Sequence[NewOutbound] = (), sources: Sequence[str] = ()
+        self,
+        message: NewOutbound,
+        line: str,
+        *,
+        agent: str,
+        more: Sequence[NewOutbound] = (),
+        sources: Sequence[str] = (),
     ) -> bool:
-        """Queue a message and store the event ``line`` for the same conversation; neither where the message's key is known already.
+        """Queue a message and store the event ``line`` for ``agent`` in the same conversation; neither where its key is known already.
 
         Without a line there is no event. ``more`` are further chunks of the message, ``sources`` those of untrusted text in the line.
         Returns whether it was new.

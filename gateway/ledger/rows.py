@@ -70,11 +70,15 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
 
 class ContextEvent(Struct, frozen=True, kw_only=True):
-    """A line that is told to the model with the next message of its conversation. ``sources``: where untrusted text in it comes from."""
+    """A line that is told to the model with the next message of its conversation. ``sources``: where untrusted text in it comes from.
+
+    ``agent``: the one that is told, where several answer in the conversation; "" for whichever answers next.
+    """
 
     id: int
     line: str
     sources: tuple[str, ...] = ()
+    agent: str = ""
 
 
 class NewEvent(Struct, frozen=True, kw_only=True):
@@ -83,6 +87,7 @@ class NewEvent(Struct, frozen=True, kw_only=True):
     conversation: ChatAddress
     line: str
     sources: tuple[str, ...] = ()
+    agent: str = ""
 
 
 class ChatMigration(Struct, frozen=True, kw_only=True):

@@ -246,7 +246,7 @@ class SubAgentsPart:
                     case Arrival() as arrival:
                         rows.append(take(db, ACCOUNT, arrival, now)[0])
                     case (str(conversation), str(line)):
-                        add_event(db, clean(conversation), line, now)
+                        add_event(db, clean(conversation), line, now, agent=one.agent)
             return StoppedSubAgents(subagents=tuple(found), rows=tuple(row for row in rows if row is not None))
 
         self._events.changed()

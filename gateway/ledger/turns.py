@@ -184,7 +184,9 @@ class TurnsPart:
                 db.execute(_WAIT_AGAIN, (turn,))
             db.execute(_WITHDRAW, (clean(reason) or "its turn ended", stamp(now), turn))
             for event in events:
-                add_event(db, clean(current_chat(db, event.conversation).address), event.line, now, event.sources)
+                add_event(
+                    db, clean(current_chat(db, event.conversation).address), event.line, now, event.sources, agent=event.agent
+                )
             taken = [
                 take(db, account, arrival, now)[0]
                 if arrival.result_of is None

@@ -79,10 +79,10 @@ class UnaskedPart:
             _take_back(db, rules, now)
             count = sum(len(chunks) for _, chunks in _release(db, rules, now, token))
             lines: list[Any] = db.execute(
-                "SELECT id, chunks FROM unasked WHERE state = 'queued' AND length(chunks) > 2"
+                "SELECT id, chunks, agent FROM unasked WHERE state = 'queued' AND length(chunks) > 2"
             ).fetchall()
-            for row, written in lines:
-                _add_kept_line(db, written, now)
+            for row, written, agent in lines:
+                _add_kept_line(db, written, agent, now)
                 db.execute("UPDATE unasked SET chunks = '' WHERE id = ?", (row,))
             return count, bool(lines)
 
@@ -102,12 +102,14 @@ class UnaskedPart:
         now, token = self._connection.now(), self._connection.new_id
 
         def work(db: Database) -> None:
-            found: Any = db.execute("SELECT chunks, turn FROM unasked WHERE id = ? AND state <> 'queued'", (row,)).fetchone()
+            found: Any = db.execute(
+                "SELECT chunks, turn, agent FROM unasked WHERE id = ? AND state <> 'queued'", (row,)
+            ).fetchone()
             if found is None:
                 raise InvalidTransition("the message is neither held nor kept", where=f"unasked {row}")
             _queued(db, row, "", now)
             append(db, _read(found[0]), now=now, token=token, turn=found[1])
-            _add_kept_line(db, found[0], now)
+            _add_kept_line(db, found[0], found[2], now)
 
         await self._connection.run(work, self._connection.notify_outbound)
         self._events.changed()
@@ -163,24 +165,27 @@ def take_unasked(
     return queued
 
 
-def add_line(db: Database, message: NewOutbound, line: str, now: datetime, sources: Sequence[str] = ()) -> None:
-    """Store a line about a message that was just queued, for its conversation. It waits with a message that is held or kept."""
+def add_line(
+    db: Database, message: NewOutbound, line: str, now: datetime, sources: Sequence[str] = (), *, agent: str = ""
+) -> None:
+    """Store a line about a message that was just queued, for ``agent`` in its conversation. It waits with one that is held or kept."""
     query = "SELECT id, chunks FROM unasked WHERE key = ? AND state <> 'queued'"
     found: Any = None if message.unasked is None else db.execute(query, (clean(message.key or ""),)).fetchone()
     if found is None:
-        add_event(db, clean(current_chat(db, message.conversation).address), line, now, sources)
+        add_event(db, clean(current_chat(db, message.conversation).address), line, now, sources, agent=agent)
         return
     chunks = json.loads(found[1])
     chunks[0][_LINE] = [clean(line), list(sources)]
     db.execute("UPDATE unasked SET chunks = ? WHERE id = ?", (json.dumps(chunks), found[0]))
 
 
-def _add_kept_line(db: Database, written: str, now: datetime) -> None:
+def _add_kept_line(db: Database, written: str, agent: str, now: datetime) -> None:
     """Store the line that waited with a message, if there is one."""
     for chunk in json.loads(written)[:1]:
         if _LINE in chunk:
             line, sources = chunk[_LINE]
-            add_event(db, clean(current_chat(db, read_conversation(chunk["target"])).address), line, now, sources)
+            place = current_chat(db, read_conversation(chunk["target"]))
+            add_event(db, clean(place.address), line, now, sources, agent=agent)
 
 
 def _line_alone(written: str) -> str:

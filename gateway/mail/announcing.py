@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     class QueueNotice(Protocol):
         """Queues a text, and tells the chat's session of it."""
 
-        async def __call__(self, message: NewOutbound, line: str, *, sources: Sequence[str]) -> bool:
+        async def __call__(self, message: NewOutbound, line: str, *, agent: str, sources: Sequence[str]) -> bool:
             """Return whether they are new."""
             ...
 
@@ -95,7 +95,7 @@ class MailAnnouncements:
             key=mail.key,
             unasked=self._unasked(agent, mail.account),
         )
-        return await self._queue(message, line, sources=sources)
+        return await self._queue(message, line, agent=agent, sources=sources)
 
     async def _to_agent(self, mail: NewMail, account: MailAccount, sources: tuple[str, ...]) -> bool:
         agent = self._agent_of(mail.account)

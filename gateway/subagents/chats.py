@@ -85,7 +85,10 @@ class OtherChats:
         said = fenced(said, sorted(context.taint)) if context.taint else said
         line = f"[You said here, from another conversation]\n{said}"
         try:
-            new = await self._ledger.context_events.announce(first, line, more=more, sources=tuple(sorted(context.taint)))
+            sources = tuple(sorted(context.taint))
+            new = await self._ledger.context_events.announce(
+                first, line, agent=agent_of(context.key), more=more, sources=sources
+            )
         except StorageFailed as error:
             raise RequestRefused(f"the message could not be queued: {error}", hint=error.hint) from error
         return Outcome(text=f"{'Queued' if new else 'Queued before'} for {place.address}.", details={"to": place.address})

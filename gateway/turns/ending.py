@@ -345,7 +345,7 @@ def told_to_chat(ended: EndedTurn, chunks: Sequence[NewOutbound], marks: Marks =
         return []
     said = fenced(said, ended.taint, marks) if ended.taint else said
     line = f"[{label_of(automation)} said here, outside of this conversation]\n{said}"
-    return [NewEvent(conversation=place, line=line, sources=ended.taint)]
+    return [NewEvent(conversation=place, line=line, sources=ended.taint, agent=ended.message.route.agent)]
 
 
 def unasked_of(agent: RunningAgent, message: RoutedMessage) -> Unasked | None:

@@ -19,6 +19,7 @@ from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from gateway.app.gateway import Gateway
     from tests.gateway.conftest import Street
@@ -60,6 +61,30 @@ async def test_a_reminder_needs_no_model_and_the_conversation_knows_of_it(street
         await results(house, job, ["done"])
         await talk.ask("thanks, done")
         assert "reminder “water” of" in str(s.model.requests[0].messages)
+
+
+async def test_what_one_agent_sent_in_the_terminal_is_told_to_no_other_that_speaks_there(street: Make, tmp_path: Path) -> None:
+    s = street(
+        agents={
+            "defaults": {"model": "scripted/model", "userTimezone": "UTC"},
+            "list": [
+                {"id": "main", "workspace": str(tmp_path / "workspace")},
+                {"id": "work", "workspace": str(tmp_path / "work")},
+            ],
+        }
+    )
+    s.model.reply_with(lambda _: "Well.")
+    async with s.house() as (house, talk):
+        await add(house, "in 20 minutes", agent="work")
+        s.clock.move(20 * 60)
+        await house.schedule.tick()
+        await talk.until(lambda: len(talk.replies()) == 1)
+        await talk.ask("hello", agent="main")
+        assert "reminder “water” of" not in str(s.model.requests[-1].messages)
+        await talk.ask("thanks", agent="work")
+        assert "reminder “water” of" in str(s.model.requests[-1].messages)
+        await talk.ask("and now?", agent="work")
+        assert str(s.model.requests[-1].messages).count("reminder “water” of") == 1
 
 
 async def test_a_prompt_is_answered_in_a_session_of_its_own_that_begins_anew_each_time(street: Make) -> None:

@@ -139,7 +139,7 @@ async def test_the_line_of_a_held_message_waits_with_it(tmp_path: Path) -> None:
     async with opened(tmp_path, clock) as ledger:
         for number in (1, 2):
             text = NewOutbound(conversation=HALL, text=f"held {number}", key=f"hook:{number}", unasked=held)
-            assert await ledger.context_events.announce(text, f"[line {number}]", sources=["webhook:alarm"])
+            assert await ledger.context_events.announce(text, f"[line {number}]", agent="main", sources=["webhook:alarm"])
         assert await ledger.context_events.pending(HALL.address) == []
         await ledger.unasked.send((await ledger.unasked.waiting())[1].id)
         assert [event.line for event in await ledger.context_events.pending(HALL.address)] == ["[line 2]"]

@@ -109,11 +109,11 @@ async def test_the_conversation_is_told_of_a_held_message_once_it_is_queued(ledg
         return [event.line for event in await ledger.context_events.pending(CHAT.address)]
 
     announce = ledger.context_events.announce
-    assert await announce(chunk("at once", key="hook:1"), "[one]", sources=["webhook:alarm"])
+    assert await announce(chunk("at once", key="hook:1"), "[one]", agent="main", sources=["webhook:alarm"])
     assert await lines() == ["[one]"]
     clock.set(EVENING + timedelta(hours=2))
-    assert await announce(chunk("held", key="hook:2"), "[two]", sources=["webhook:alarm"])
-    assert await announce(chunk("wanted", key="hook:3"), "[three]")
+    assert await announce(chunk("held", key="hook:2"), "[two]", agent="work", sources=["webhook:alarm"])
+    assert await announce(chunk("wanted", key="hook:3"), "[three]", agent="main")
     assert await lines() == ["[one]"], "its people have not read it"
     await ledger.unasked.send((await ledger.unasked.waiting())[1].id)
     assert await lines() == ["[one]", "[three]"]
