@@ -28,9 +28,9 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from msgspec import Struct
 
@@ -217,7 +217,7 @@ def error_text(error: HomebodyError, *, as_json: bool) -> str:
     """Return the text that is printed on stderr for an error: lines for people, or one JSON object."""
     if as_json:
         facts = error.as_json()
-        return json.dumps(facts | {"mend": as_started(facts["mend"])}, ensure_ascii=False)
+        return json.dumps(with_commands_as_started(facts), ensure_ascii=False)
     return f"homebody: {as_started(error.as_text())}"
 
 
@@ -288,6 +288,42 @@ def as_started(text: str, name: str | None = None) -> str:
     if called == NAME:
         return text
     return _COMMAND.sub(lambda found: found[0] if _NOT_A_COMMAND.match(text, found.end()) else called, text)
+
+
+OURS: Final = frozenset(
+    {
+        "mend",
+        "hint",
+        "raise",
+        "next",
+        "show",
+        "why",
+        "whyNot",
+        "trouble",
+        "problem",
+        "note",
+        "notes",
+        "warning",
+        "warnings",
+        "reason",
+        "error",
+    }
+)
+"""Fields of JSON in which this program speaks, and not a person, a model or a platform."""
+
+
+def with_commands_as_started(facts: Any, *, ours: bool = False, name: str | None = None) -> Any:
+    """Return JSON values with the commands in the fields of ``OURS`` as ``as_started`` writes them in texts."""
+    called = program_name() if name is None else name
+    if called == NAME:
+        return facts
+    if isinstance(facts, str):
+        return as_started(facts, called) if ours else facts
+    if isinstance(facts, Mapping):
+        return {key: with_commands_as_started(one, ours=key in OURS, name=called) for key, one in facts.items()}
+    if isinstance(facts, list | tuple):
+        return [with_commands_as_started(one, ours=ours, name=called) for one in facts]
+    return facts
 
 
 IN_CONTAINER = "HOMEBODY_CONTAINER"

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from gateway.base import errors
-from gateway.base.errors import as_started
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 
@@ -74,7 +73,7 @@ def new_channel(invocation: Invocation, name: str, into: Path | None, as_json: b
     listed = "\n".join(f"  {path}" for path in files)
     words = f"Wrote {len(files)} files into {folder}:\n{listed}\nNext:\n" + "\n".join(f"  {step}" for step in steps)
     tell(
-        {"name": name, "folder": str(folder), "files": files, "next": [as_started(step) for step in steps]},
+        {"name": name, "folder": str(folder), "files": files, "next": steps},
         words,
         as_json=as_json,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.base.errors import OK, SETTINGS_WRONG, HomebodyError, UsageError
+from gateway.base.errors import OK, SETTINGS_WRONG, HomebodyError, UsageError, with_commands_as_started
 from gateway.cli.gateway_calls import outcome, taken_over
 from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 
@@ -235,7 +235,7 @@ def _shown(value: Any) -> str:
 def _print_json(value: Any) -> None:
     from gateway.config.secrets import mask_passwords
 
-    click.echo(json.dumps(mask_passwords(value), ensure_ascii=False, indent=2))
+    click.echo(json.dumps(mask_passwords(with_commands_as_started(value)), ensure_ascii=False, indent=2))
 
 
 @config.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import textwrap
@@ -15,6 +14,7 @@ import click
 
 from gateway.base.errors import FAILED, OK, UsageError
 from gateway.cli.invocation import Invocation, pass_invocation, say
+from gateway.cli.invocation import tell as tell_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -130,7 +130,7 @@ def _run(
         "mended": [one.as_json() for one in mended],
     }
     if as_json:
-        click.echo(json.dumps(facts, ensure_ascii=False))
+        tell_facts(facts, "", as_json=True)
     else:
         if wanted and not mended:
             say(f"Nothing was mended: {', '.join(wanted)} is not found (any more), or nothing is done about it by itself.")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
-from gateway.base.errors import SettingsError, UsageError, as_started
+from gateway.base.errors import SettingsError, UsageError, as_started, with_commands_as_started
 from gateway.base.paths import Paths
 
 if TYPE_CHECKING:
@@ -134,13 +134,13 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def tell(facts: Any, text: str, *, as_json: bool) -> None:
-    """Print a command's result: ``facts`` as one JSON value with ``--json``, else ``text``."""
+    """Print a command's result: ``facts`` as one JSON value with ``--json``, else ``text``. Commands are written alike in both."""
     if as_json:
         import click
 
         from gateway.base.strict_json import written
 
-        click.echo(written(facts))
+        click.echo(written(with_commands_as_started(facts)))
     else:
         say(text)
 

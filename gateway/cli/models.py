@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.base.errors import with_commands_as_started
 from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.models_auth import auth
 
@@ -195,4 +196,4 @@ def _short(tokens: int | None) -> str:
 def _print_json(value: Any) -> None:
     from gateway.config.secrets import mask_passwords
 
-    click.echo(json.dumps(mask_passwords(value), ensure_ascii=False))
+    click.echo(json.dumps(mask_passwords(with_commands_as_started(value)), ensure_ascii=False))

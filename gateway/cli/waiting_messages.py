@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -46,7 +45,7 @@ def retry(invocation: Invocation, number: int, as_json: bool) -> None:
 def _print_rows(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> None:
     rows = _call(invocation, call)["inbox"]
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
+        tell(rows, "", as_json=True)
         return
     for row in rows:
         why = f" ({row['reason']})" if row["reason"] else ""
@@ -69,7 +68,7 @@ def list_unsent(invocation: Invocation, everything: bool, as_json: bool) -> None
     """List replies that wait to be sent or failed, oldest first, and why."""
     rows = _call(invocation, "outbox.list", everything=everything)["outbox"]
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
+        tell(rows, "", as_json=True)
         return
     for row in rows:
         why = f" ({row['reason']})" if row["reason"] else f" (waits: {row['waits']})" if row.get("waits") else ""
@@ -115,7 +114,7 @@ def held(invocation: Invocation, as_json: bool) -> None:
     """List messages that nobody asked for and that were held (quiet hours) or kept (beyond the number of a day)."""
     rows = _call(invocation, "outbox.held")["held"]
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
+        tell(rows, "", as_json=True)
         return
     for row in rows:
         when = invocation.local_time(row["since"])

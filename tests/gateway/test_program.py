@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.base.errors import as_started, program_name
+from gateway.base.errors import as_started, program_name, with_commands_as_started
 
 HOMEBODY = Path(__file__).resolve().parents[2] / ".venv/bin/homebody"
 
@@ -55,6 +55,39 @@ def test_another_homebody_on_the_path_is_not_this_one(tmp_path: Path) -> None:
 def test_only_commands_are_rewritten(text: str, expected: str) -> None:
     assert as_started(text, "X") == expected
     assert as_started(text, "homebody") == text
+
+
+def test_json_has_commands_as_texts_have_them_and_what_others_wrote_as_it_is() -> None:
+    facts = {
+        "text": "Say homebody chat to me",
+        "rows": [{"why": "look at homebody channels status", "mend": None, "count": 3}],
+        "raise": ["homebody config set a b"],
+    }
+    assert with_commands_as_started(facts, name="X") == {
+        "text": "Say homebody chat to me",
+        "rows": [{"why": "look at X channels status", "mend": None, "count": 3}],
+        "raise": ["X config set a b"],
+    }
+    assert with_commands_as_started(facts, name="homebody") == facts
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("doctor", "--only", "keys", "--offline", "--json"),
+        ("config", "set", "agents.defaults.model", "nowhere/x", "--json"),
+        ("models", "status", "--json"),
+        ("status", "--json"),
+    ],
+)
+def test_json_of_a_program_that_is_not_on_the_path_names_no_command_by_its_bare_name(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HOMEBODY_HOME": str(tmp_path / "state")}
+    done = subprocess.run([HOMEBODY, *arguments], env=env, capture_output=True, text=True, cwd=tmp_path, check=False)
+    told = json.dumps(json.loads(done.stdout)).replace(str(HOMEBODY), "PATH")
+    assert as_started(told, "X") == told, told
+    assert "PATH " in told or arguments[0] in {"models", "status"}, told
 
 
 def test_an_error_names_a_command_that_can_be_typed(tmp_path: Path) -> None:
