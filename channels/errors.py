@@ -13,6 +13,8 @@ ChannelError
 
 from __future__ import annotations
 
+from channels.waits import seconds_to_wait
+
 
 class ChannelError(Exception):
     """Base of the errors of channels. ``hint`` is the command or step that solves the problem, or an empty string."""
@@ -63,8 +65,9 @@ class NotSent(ChannelError):
     """Raised by ``send`` when the message certainly did not arrive.
 
     ``permanent`` means that the platform will never accept this message (blocked by the person, chat gone); otherwise try again
-    after ``retry_after`` seconds (None: with the gateway's own backoff). ``held`` means that the platform takes no message for this
-    person before they write again: the message waits for that, for days if need be, and the owner is told why.
+    after ``retry_after`` seconds, a day at most (None, or no number: with the gateway's own backoff). ``held`` means that the
+    platform takes no message for this person before they write again: the message waits for that, for days if need be, and the
+    owner is told why.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class NotSent(ChannelError):
         super().__init__(message, hint=hint)
         self.permanent = permanent
         self.held = held
-        self.retry_after = retry_after
+        self.retry_after = seconds_to_wait(retry_after)
 
 
 class Uncertain(ChannelError):

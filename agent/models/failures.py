@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 TRANSIENT: frozenset[FailureKind] = frozenset({"rate_limit", "overloaded", "timeout", "network"})
 """Kinds for which the same request may well succeed a little later."""
 
+_LONGEST_REST = 7 * 86_400.0
 _BY_WORD: dict[str, FailureKind] = {
     "authentication_error": "auth",
     "permission_error": "auth",
@@ -257,7 +258,12 @@ def _provider_message(error: Exception) -> str:
 
 
 def _retry_after(error: Exception) -> float | None:
-    """How long the provider asks to wait, in seconds. A date is counted from the answer's own date, so that no clock is asked."""
+    """How long the provider asks to wait, in seconds, a week at most. A date is counted from the answer's own date: no clock is asked."""
+    told = _told_wait(error)
+    return None if told is None else min(told, _LONGEST_REST)
+
+
+def _told_wait(error: Exception) -> float | None:
     headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", {})
     if (millis := _number(headers.get("retry-after-ms"))) is not None:
         return millis / 1000

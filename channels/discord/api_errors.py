@@ -12,6 +12,7 @@ import discord
 
 from channels.discord.settings import OFFICIAL, DiscordAccount
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
+from channels.waits import seconds_to_wait
 
 PORTAL = "https://discord.com/developers/applications"
 NO_TOKEN = 4004
@@ -106,8 +107,7 @@ def send_error(error: BaseException) -> ChannelError:
 def _refused(error: discord.HTTPException) -> ChannelError:
     text, hint = meaning(error)
     if error.status == _TOO_MANY:
-        wait = error.response.headers.get("Retry-After", "")
-        return NotSent(text, retry_after=float(wait) if wait.replace(".", "", 1).isdigit() else None)
+        return NotSent(text, retry_after=seconds_to_wait(error.response.headers.get("Retry-After")))
     if error.status == _UNAUTHORISED:
         return NotSent(text)
     return Uncertain(text) if error.status >= _SERVER else NotSent(text, permanent=True, hint=hint)

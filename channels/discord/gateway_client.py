@@ -19,6 +19,7 @@ from channels.common.event_guard import MALFORMED, whereabouts
 from channels.discord.api_errors import FOR_GOOD, TROUBLE, closed_for_good, no_intent, wrong_token
 from channels.discord.settings import DiscordAccount, DiscordPresence
 from channels.protocol import Clock
+from channels.waits import seconds_to_wait
 
 LONGEST_WAIT = 30.0
 """A wait that is longer is left to the gateway, which can do something else meanwhile."""
@@ -26,6 +27,7 @@ MOST = 200
 NO_JSON = "the answer was no JSON, as of a proxy or a captive portal"
 _EVERYWHERE = "*"
 _BANNED_SECONDS = 60.0
+_UNTOLD_SECONDS = 5.0
 _TOO_MANY = 429
 
 
@@ -54,8 +56,11 @@ class PatientHttp(HTTPClient):
         try:
             answer = await super().request(route, **arguments)
         except discord.RateLimited as error:
-            self._wait(key, error.retry_after)
-            raise
+            raise self._limited(key, error.retry_after) from error
+        except (KeyError, TypeError) as error:
+            if isinstance(error, KeyError) and error.args != ("retry_after",):
+                raise
+            raise self._limited(key, None) from error  # the library reads the time of a 429 as it comes
         except ValueError as error:
             raise discord.ClientException(NO_JSON) from error
         if isinstance(answer, str) and answer:  # the library hands on the text of whatever stands before Discord
@@ -68,10 +73,17 @@ class PatientHttp(HTTPClient):
         if end.response.status != _TOO_MANY:
             return
         banned = "Via" not in headers
-        wait = headers.get("Retry-After", "")
-        seconds = float(wait) if wait.replace(".", "", 1).isdigit() else _BANNED_SECONDS
+        wait = seconds_to_wait(headers.get("Retry-After"))
+        seconds = _BANNED_SECONDS if wait is None else wait
         if banned or ("X-RateLimit-Global" in headers and seconds > LONGEST_WAIT):
             self._wait(_EVERYWHERE, seconds)
+
+    def _limited(self, key: str, told: object) -> discord.RateLimited:
+        """Remember a rate limit, and return the error of it."""
+        wait = seconds_to_wait(told)
+        seconds = _UNTOLD_SECONDS if wait is None else wait
+        self._wait(key, seconds)
+        return discord.RateLimited(seconds)
 
     def _wait(self, key: str, seconds: float) -> None:
         now = self._clock.monotonic()

@@ -18,7 +18,7 @@ _HINTS: Final = {
     "M_UNABLE_TO_AUTHORISE_JOIN": "invite the agent's account into the room",
     "M_NOT_FOUND": "the room is gone; write to the agent again from another one",
 }
-_UNAUTHORISED = 401
+_UNAUTHORISED, _TOO_MANY = 401, 429
 _FOR_GOOD = {400, 403, 404, 413}
 
 
@@ -49,7 +49,7 @@ def send_error(error: Exception) -> ChannelError:
 
 
 def _refused(error: Refused) -> ChannelError:
-    if error.code == "M_LIMIT_EXCEEDED":
+    if error.code == "M_LIMIT_EXCEEDED" or error.status == _TOO_MANY:
         return NotSent("the homeserver asks to wait", retry_after=error.retry_after or 5.0)
     if signed_out(error):
         return NotSent(f"the device is signed out: {error}")

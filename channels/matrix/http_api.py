@@ -15,6 +15,7 @@ from urllib.parse import quote
 import aiohttp
 
 from channels.common.json_answers import BadAnswer, read_json
+from channels.waits import seconds_to_wait
 
 V3: Final = "/_matrix/client/v3"
 V1_MEDIA: Final = "/_matrix/client/v1/media"
@@ -122,10 +123,7 @@ async def _read(response: aiohttp.ClientResponse) -> dict[str, Any]:
 def refusal(status: int, found: object, retry_after: str | None = None) -> Refused:
     """Return the error that a response holds."""
     fields = found if isinstance(found, dict) else {}
-    wait: float | None = None
-    milliseconds = fields.get("retry_after_ms")
-    if isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool):
-        wait = milliseconds / 1000
-    elif retry_after is not None and retry_after.isdecimal():
-        wait = float(retry_after)
+    wait = seconds_to_wait(fields.get("retry_after_ms"), unit=0.001)
+    if wait is None:
+        wait = seconds_to_wait(retry_after)
     return Refused(status, str(fields.get("errcode") or ""), str(fields.get("error") or "")[:300], wait, fields)

@@ -13,6 +13,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 from channels.slack.settings import APPS, OFFICIAL, TOKENS, SlackAccount, Which
+from channels.waits import seconds_to_wait
 
 TROUBLE = (SlackClientError, aiohttp.ClientError, OSError, asyncio.TimeoutError)
 """What passing trouble looks like; the library lets those of its transport through."""
@@ -74,8 +75,8 @@ def waiting(error: SlackApiError) -> float | None:
     """Return the seconds that Slack asks to wait, or None."""
     if _status(error) != _TOO_MANY and code_of(error) != TOO_OFTEN:
         return None
-    wait = str(getattr(error.response, "headers", {}).get("Retry-After", ""))
-    return float(wait) if wait.isdigit() else DEFAULT_WAIT
+    wait = seconds_to_wait(getattr(error.response, "headers", {}).get("Retry-After"))
+    return DEFAULT_WAIT if wait is None else wait
 
 
 def passing(error: SlackApiError) -> bool:

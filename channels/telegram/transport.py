@@ -18,10 +18,11 @@ from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.payload import Payload
-from telegram.error import NetworkError
+from telegram.error import NetworkError, TelegramError
 from telegram.request import BaseRequest, RequestData
 
 from channels.telegram.proxy import SOCKS, socks_connector, socks_failures
+from channels.waits import seconds_to_wait
 
 if TYPE_CHECKING:
     import ssl
@@ -42,6 +43,11 @@ class Seconds:
     connect: float
     read: float
     write: float
+
+
+UNTOLD_WAIT: Final = 5.0
+"""Seconds to wait after "too many requests" where the answer does not say how long."""
+_TOO_MANY: Final = 429
 
 
 class NotWritten(NetworkError):
@@ -77,6 +83,18 @@ class Transport(BaseRequest):
         self._closed = True
         if self._session is not None:
             await self._session.close()
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        """Return the answer, with a time to wait that the library can read, wherever the server asks to wait."""
+        answer: Any = BaseRequest.parse_json_payload(payload)
+        if not isinstance(answer, dict):
+            raise TelegramError("Invalid server response")
+        parameters = answer.get("parameters")
+        told = parameters if isinstance(parameters, dict) else {}
+        if answer.get("error_code") == _TOO_MANY or told.get("retry_after"):
+            answer["parameters"] = told | {"retry_after": seconds_to_wait(told.get("retry_after")) or UNTOLD_WAIT}
+        return answer
 
     async def do_request(  # noqa: PLR0917 - as the library calls it
         self,

@@ -255,6 +255,10 @@ class Delivery:
             log.warning("the outbox cannot be used: %s", error)
             self._look_again = True
             await self._clock.sleep(STORAGE_PAUSE)
+        except Exception:  # one chunk must not end the delivery of all
+            log.exception("unexpected error while a message to %s was sent", address)
+            await self._put_off(following or row)
+            self._look_again = True
         finally:
             self._busy.pop(address, None)
             if self._look_again or self._settling or self._closing:
@@ -368,6 +372,19 @@ class Delivery:
         log.warning("a message to %s may have arrived and is not sent again: %s", row.conversation.address, error)
         await self._surely(lambda: self._outbox.dead(row.id, f"may have arrived: {error}", tell=True))
         self._listener.given_up(row.conversation.address, "may or may not have arrived, and is not sent again")
+
+    async def _put_off(self, row: OutboxRow) -> None:
+        """Let a chunk be tried again later, wherever its sending stopped: in doubt if it had begun."""
+        at = self._later(LONGEST_BACKOFF)
+        for note in (self._outbox.ambiguous, self._outbox.postpone):
+            try:
+                await note(row.id, at)
+            except InvalidTransition:
+                continue
+            except StorageFailed as error:
+                log.warning("the outbox cannot be used: %s", error)
+                await self._clock.sleep(STORAGE_PAUSE)
+            return
 
     async def _settled_alone(self, row: OutboxRow, error: Exception) -> None:
         """Give up a message on which the platform fails for good, for those behind it. A notice tells whom it was for how to get it."""

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -599,3 +599,35 @@ async def test_in_an_outage_of_everything_no_message_is_given_up_early(tmp_path:
         await s.later(600, 10)
         assert s.told.losses == []
         assert await s.ledger.outbox.latest(["dead"]) == []
+
+
+@pytest.mark.parametrize("wait", [1e12, 1e300, float("nan"), float("inf"), -5.0, 10**400, "soon"])
+async def test_a_wait_that_no_clock_can_follow_holds_one_conversation_for_an_hour_at_most(tmp_path: Path, wait: Any) -> None:
+    async with scene(tmp_path, NotSent("wait", retry_after=wait)) as s:
+        await s.say("one")
+        await s.still()
+        await s.say("two", chat="43")
+        await s.still()
+        assert "two" in s.texts
+        await s.later(3700, step=100)
+        assert any("one" in text for text in s.texts), "it comes, or is told as one that can be had by /missed"
+
+
+async def test_a_defect_in_one_sending_ends_neither_the_others_nor_the_delivery(tmp_path: Path) -> None:
+    class Broken(Platform):
+        times = 0
+
+        async def paced(self, place: ChatAddress) -> None:
+            if place.id == "42" and self.times < 2:
+                self.times += 1
+                raise OverflowError("a defect")
+
+    async with scene(tmp_path, platform=Broken()) as s:
+        await s.say("one")
+        await s.still()
+        await s.say("two", chat="43")
+        await s.still()
+        assert s.texts == ["two"]
+        await s.later(300, step=5)
+        assert s.texts == ["two", "one"]
+        assert [row.text for row in await s.ledger.outbox.latest(["sent"])] == ["one", "two"]
