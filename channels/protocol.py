@@ -335,6 +335,13 @@ class ReadsHtml(Protocol):
     """None until it is set."""
 
 
+class ReadsPlainTexts(Protocol):
+    """Optional, for platforms whose texts may be in any encoding, unsaid: the gateway sets what reads them before ``run``."""
+
+    plain: Callable[[bytes, str], str] | None
+    """Takes the bytes and what was said of their encoding; None until it is set."""
+
+
 class Away(Protocol):
     """Optional, for platforms that are not heard of for minutes also when all is well: whether they are there."""
 

@@ -65,6 +65,15 @@ class EmailChannel:
         self._converter.html = reader
 
     @property
+    def plain(self) -> Callable[[bytes, str], str] | None:
+        """What reads texts that do not say their encoding; see ``channels.protocol.ReadsPlainTexts``."""
+        return self._converter.plain
+
+    @plain.setter
+    def plain(self, reader: Callable[[bytes, str], str]) -> None:
+        self._converter.plain = reader
+
+    @property
     def repeats_safely(self) -> bool:
         """Whether a mail in doubt can be looked up: only where the server itself keeps a copy of each mail that it sends."""
         return self._sender is not None and self._sender.looks_up

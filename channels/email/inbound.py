@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -58,6 +59,7 @@ class Converter:
         self._settings = settings
         self._account = account
         self.html: HtmlReader | None = None
+        self.plain: Callable[[bytes, str], str] | None = None
 
     async def message(self, mail: StoredMail, place: Place, now: datetime) -> Inbound:
         """Return the message that a mail is."""
@@ -97,7 +99,7 @@ class Converter:
 
     async def _part(self, part: TextPart) -> str:
         if part.media_type != "text/html":
-            return await asyncio.to_thread(_decoded, part)
+            return await asyncio.to_thread(_decoded, part, self.plain)
         if self.html is None:
             return "[this mail is HTML, which cannot be read here]"
         try:
@@ -176,8 +178,8 @@ def _kind(part: MimePart) -> AttachmentKind:
             return "document"
 
 
-def _decoded(part: TextPart) -> str:
-    """Return a plain text; what no character set explains is replaced."""
+def _decoded(part: TextPart, plain: Callable[[bytes, str], str] | None) -> str:
+    """Return a plain text; one that is in no character set that it names, nor in UTF-8, is read by ``plain``."""
     for name in (part.charset, "utf-8"):
         try:
             codec = codecs.lookup(name or "utf-8").name
@@ -188,5 +190,5 @@ def _decoded(part: TextPart) -> str:
         except (LookupError, UnicodeError, ValueError):
             continue
     else:
-        text = part.data.decode("cp1252", "replace")
+        text = part.data.decode("cp1252", "replace") if plain is None else plain(part.data, part.charset)
     return visible(text.replace("\r\n", "\n").replace("\r", "\n")).strip("\n")

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from agent.characters import without_smuggled
 from agent.tools.web.html_markdown import markdown_of, plain_text
-from agent.tools.web.page_text import decoded
+from agent.tools.web.page_text import decoded, decoded_as, guess_told
 from agent.tools.web.visible_html import remove_invisible
 from gateway.documents.excerpt import Document, Unreadable
 from gateway.documents.zip_archive import attribute, children, local, opened, xml_of
@@ -28,8 +28,9 @@ def web_page(data: bytes) -> Document:
 
 def plain(data: bytes) -> Document:
     """Open a text that is not UTF-8."""
-    text = without_smuggled(decoded(data, "", html=False).replace("\r\n", "\n").replace("\r", "\n"))
-    return Document(count=1, text=lambda _: text)
+    found, guess = decoded_as(data, "", html=False)
+    text = without_smuggled(found.replace("\r\n", "\n").replace("\r", "\n"))
+    return Document(count=1, text=lambda _: text, notes=[guess_told(guess)] if guess else [])
 
 
 def book(data: bytes) -> Document:

@@ -9,7 +9,7 @@ from agent.characters import without_smuggled
 from agent.errors import FetchFailed
 from agent.tools.web.fetch_protocol import Fetched
 from agent.tools.web.page_reader import PageReader
-from agent.tools.web.page_text import decoded
+from agent.tools.web.page_text import decoded_as, guess_told
 from channels.common.mail.stored_mail import StoredMail, TextPart
 
 SECONDS: Final = 30.0
@@ -27,6 +27,13 @@ async def visible_text(html: bytes, charset: str, pages: PageReader | None = Non
     return f"{read.text}{notes}"
 
 
+def plain_text(data: bytes, charset: str) -> str:
+    """Return a plain text; where its encoding had to be guessed, a line says so."""
+    text, guess = decoded_as(data, charset, html=False)
+    text = without_smuggled(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    return f"{text}\n[{guess_told(guess)}]" if guess and text else text
+
+
 class MessageTexts:
     """Turns the texts of mails into plain text."""
 
@@ -40,8 +47,7 @@ class MessageTexts:
 
     async def _one(self, part: TextPart) -> str:
         if part.media_type != "text/html":
-            text = await asyncio.to_thread(decoded, part.data, part.charset, html=False)
-            return without_smuggled(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+            return await asyncio.to_thread(plain_text, part.data, part.charset)
         try:
             return await visible_text(part.data, part.charset, self._pages)
         except ValueError as error:

@@ -269,13 +269,15 @@ def _tell_of_recording(taken: StoredFiles, heard: Transcript, name: str) -> None
 
 
 def _quote(taken: StoredFiles, data: bytes, inline: int, name: str) -> None:
-    from agent.tools.web.page_text import decoded
+    from agent.tools.web.page_text import decoded_as, guess_told
 
     if not inline:
         return
-    text = decoded(data, "", html=False).removeprefix("\ufeff")
+    text, guess = decoded_as(data, "", html=False)
+    text = text.removeprefix("\ufeff")
+    told = f"\n[{guess_told(guess)}]" if guess else ""
     cut = "" if len(text) <= inline else f"\n[cut: {len(text):,} characters in all; read the file for the rest]"
-    taken.lines.append(f"{fenced(text[:inline].rstrip(), [name], taken.marks)}{cut}")
+    taken.lines.append(f"{fenced(text[:inline].rstrip(), [name], taken.marks)}{cut}{told}")
 
 
 def _called(attachment: Attachment) -> str:

@@ -92,9 +92,11 @@ def state_of(state: Path, name: str, account: str) -> Path:
 
 
 def _equipped(channel: Channel) -> Channel:
-    """Give a channel whose messages are HTML what reads it. The reader is loaded when it is first asked."""
+    """Give a channel whose messages are HTML, or do not say their encoding, what reads them. It is loaded when it is first asked."""
     if hasattr(channel, "html"):
         channel.html = _read_html
+    if hasattr(channel, "plain"):
+        channel.plain = _read_plain
     return channel
 
 
@@ -102,6 +104,12 @@ async def _read_html(html: bytes, charset: str) -> str:
     from gateway.mail.message_text import visible_text
 
     return await visible_text(html, charset)
+
+
+def _read_plain(text: bytes, charset: str) -> str:
+    from gateway.mail.message_text import plain_text
+
+    return plain_text(text, charset)
 
 
 def _offered(name: str, found: Mapping[str, EntryPoint]) -> Platform:

@@ -18,6 +18,7 @@ import sys
 from typing import IO, Any, Final, NoReturn
 
 from agent.characters import without_smuggled
+from agent.tools import encoding_guess
 
 MAX_TEXT: Final = 1_000_000
 MAX_TITLE: Final = 200
@@ -47,12 +48,13 @@ def read(wish: dict[str, Any], body: bytes) -> dict[str, Any]:
     kind = kind_of(wish["kind"], body)
     if kind == "pdf":
         return _pdf(body)
-    text = decoded(body, wish["charset"], html=kind == "html")
+    text, guess = decoded_as(body, wish["charset"], html=kind == "html")
+    notes = [guess_told(guess)] if guess else []
     if kind == "html":
-        return _html(text, wish)
+        return _html(text, wish, notes)
     if text.count("\0") * 100 > len(text) or len(_CONTROLS.findall(text)) * 20 > len(text):
         return {"error": "a binary file"}
-    return _result("", text, [])
+    return _result("", text, notes)
 
 
 def kind_of(media_type: str, body: bytes) -> str:
@@ -67,20 +69,39 @@ def kind_of(media_type: str, body: bytes) -> str:
 
 
 def decoded(body: bytes, charset: str, *, html: bool) -> str:
-    """Decode by byte order mark, by the server's word, by the page's own, and then as UTF-8; never fail."""
+    """Return the text of ``decoded_as`` alone."""
+    return decoded_as(body, charset, html=html)[0]
+
+
+def guess_told(encoding: str) -> str:
+    """Return what a model is told of an encoding that was guessed."""
+    return f"its encoding is not said and was guessed: {encoding}"
+
+
+def decoded_as(body: bytes, charset: str, *, html: bool) -> tuple[str, str]:
+    """Decode by byte order mark, by the server's word, by the page's own, as UTF-8, and then by a guess; never fail.
+
+    The second value is the name of the encoding that was guessed, "" where none was.
+    """
     for mark, name in _BOMS:
         if body.startswith(mark):
-            return body[len(mark) :].decode(name, "replace")
+            return body[len(mark) :].decode(name, "replace"), ""
     said = _META.search(body[:4096]) if html else None
     for name in (charset, said[1].decode("ascii") if said else ""):
         codec = _codec(name)
-        if codec is None:
+        if codec is None or (codec == "ascii" and not body.isascii()):
             continue
         text = body.decode(codec, "replace")
         if text.count("\ufffd") * 50 <= len(text):
-            return text
+            return text, ""
     text = body.decode("utf-8", "replace")
-    return text if text.count("\ufffd") * 50 <= len(text) else body.decode("cp1252", "replace")
+    whole = text.rstrip("\ufffd")  # the last character may be cut
+    broken = whole.count("\ufffd")
+    good = sum(char > "\x7f" for char in whole) - broken
+    if text.isascii() or (good and broken * 50 <= len(text) and broken <= good):
+        return text, ""
+    guess = encoding_guess.guessed(body)
+    return body.decode(guess, "replace"), encoding_guess.NAMES[guess]
 
 
 def _codec(name: str) -> str | None:
@@ -88,10 +109,10 @@ def _codec(name: str) -> str | None:
         found = codecs.lookup(name.strip()).name if name else ""
     except LookupError:
         return None
-    return ("cp1252" if found in {"ascii", "iso8859-1"} else found) if found in _CODECS else None
+    return ("cp1252" if found == "iso8859-1" else found) if found in _CODECS else None
 
 
-def _html(text: str, wish: dict[str, Any]) -> dict[str, Any]:
+def _html(text: str, wish: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     from agent.tools.web.html_markdown import main_part, markdown_of, plain_text
     from agent.tools.web.visible_html import remove_invisible
 
@@ -101,7 +122,7 @@ def _html(text: str, wish: dict[str, Any]) -> dict[str, Any]:
     base = next((node.attrs.get("href") or "" for node in document.query("base")), "") or wish["url"]
     hidden = remove_invisible(document.root, library.matches)
     root = document.root if wish["whole"] else main_part(document.root)
-    notes = [f"{hidden:,} characters that the page hides from its readers were left out"] if hidden else []
+    notes = [*notes, *([f"{hidden:,} characters that the page hides from its readers were left out"] if hidden else [])]
     return _result(title, markdown_of(root, base if "://" in base else wish["url"], links=wish["marked"]), notes)
 
 
