@@ -217,11 +217,13 @@ def _part_of(connection: ImapConnection, folder: str, handle: str, limit: int) -
         raise NotFetched("the mail server has numbered the folder anew, so the file cannot be found")
     part: MimePart = MimePart(section=section, media_type="", encoding=encoding)
     try:
-        data = attachment(connection, int(uid), part, limit)
+        data, damaged = attachment(connection, int(uid), part, limit)
     except MailProblem as error:
         raise NotFetched(f"the file is larger than the limit of {limit:,} bytes") from error
     if not data and not connection.fetch([int(uid)], "(UID FLAGS)"):
         raise NotFetched("the mail with the file is gone")
+    if damaged:
+        raise NotFetched("the file came damaged: its base64 is broken; ask for it again")
     return data
 
 

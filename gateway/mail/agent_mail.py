@@ -185,15 +185,20 @@ class AgentMail:
             return failed(f"this mail has {len(files) or 'no'} attachments{'' if files else ' at all'}")
         part, most = files[number - 1], self._settings(mail.account).max_attachment_bytes
 
-        def work(connection: ImapConnection) -> bytes:
+        def work(connection: ImapConnection) -> tuple[bytes, bool]:
             connection.select_checked(connection.named(mail.folder), mail.check)
             return attachment(connection, mail.uid, part, most)
 
-        data = await self._connections.run(mail.account, work)
+        data, damaged = await self._connections.run(mail.account, work)
+        told = (
+            "; it came damaged (its base64 is broken), so that it may be wrong or incomplete: ask for it again"
+            if damaged
+            else ""
+        )
         path = context.audience.inbox / f"mail-{check_of(mail.uid)}{mail.check}-{number}-{mail_words.attachment_name(part)}"
         await asyncio.to_thread(self._keep, path, data)
         return Outcome(
-            text=f"saved as {path} ({len(data):,} bytes)",
+            text=f"saved as {path} ({len(data):,} bytes){told}",
             sources=mail_words.sources_of([stored.summary.headers.from_address]),
             details={"path": str(path), "bytes": len(data)},
         )

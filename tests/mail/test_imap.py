@@ -81,7 +81,7 @@ def test_the_text_of_a_nested_mail_is_found_and_its_attachment_saved(connection:
     assert [part.data.strip() for part in found.texts] == [b"plain words"]
     (part,) = found.attachments
     assert part.name == "r€port.pdf"
-    assert attachment(connection, found.summary.uid, part, 2_000_000) == data
+    assert attachment(connection, found.summary.uid, part, 2_000_000) == (data, False)
     with pytest.raises(MailProblem, match="at most 1,000,000"):
         attachment(connection, found.summary.uid, part, 1_000_000)
 
@@ -196,7 +196,7 @@ def test_an_attachment_of_many_mb_is_saved_whole(connection: ImapConnection, del
     connection.select("INBOX")
     (uid,) = connection.newer(1)
     (part,) = read_mail(connection, uid, ()).attachments
-    assert attachment(connection, uid, part, size + 10_000_000) == data
+    assert attachment(connection, uid, part, size + 10_000_000) == (data, False)
     with pytest.raises(MailProblem, match=f"at most {size // 2:,} are saved"):
         attachment(connection, uid, part, size // 2)
 

@@ -21,6 +21,7 @@ _SHORTEST: Final = 7
 class MimePart:
     """A part without parts of its own. ``section`` is its number, such as "1.2"; ``size`` counts bytes as they are transferred.
 
+    ``flowed``: its lines are to be joined (``flowed_text``), with ``joined_without_space`` as languages without spaces want it.
     ``above`` are the parts around it, the outermost first: the number and the kind of each, such as ``("1", "alternative")``.
     """
 
@@ -31,6 +32,8 @@ class MimePart:
     size: int = 0
     name: str = ""
     attached: bool = False
+    flowed: bool = False
+    joined_without_space: bool = False
     above: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -71,6 +74,8 @@ def _collect(structure: list[Any], section: str, above: tuple[tuple[str, str], .
             size=size if isinstance(size, int) else 0,
             name=name,
             attached=disposition == "attachment",
+            flowed=media_type == "text/plain" and given.get("format", "").lower() == "flowed",
+            joined_without_space=given.get("delsp", "").lower() == "yes",
             above=above,
         )
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from channels.common.mail.flowed_text import joined_lines
 from channels.common.mail.imap_values import body_of, uid_of
 from channels.common.mail.mail_headers import MOST_BYTES, MailHeaders, date_of, headers_of
 from channels.common.mail.mime_parts import MimePart, parts_of
@@ -146,7 +147,9 @@ def _stored(
     for part in chosen[:MOST_TEXT_PARTS]:
         data = body(part.section, left)
         left -= len(data)
-        contents.append(TextPart(part.media_type, part.charset, decoded(data, part.encoding)))
+        text = decoded(data, part.encoding)
+        text = joined_lines(text, without_space=part.joined_without_space) if part.flowed else text
+        contents.append(TextPart(part.media_type, part.charset, text))
         if left <= 0:
             cut = True
             break
@@ -178,8 +181,8 @@ def _without_doubles(parts: Sequence[MimePart], contents: Sequence[TextPart]) ->
     return kept
 
 
-def attachment(connection: ImapConnection, uid: int, part: MimePart, most: int) -> bytes:
-    """Fetch an attachment of a mail of the open folder.
+def attachment(connection: ImapConnection, uid: int, part: MimePart, most: int) -> tuple[bytes, bool]:
+    """Fetch an attachment of a mail of the open folder; return its content, and whether it is damaged.
 
     Raises:
         MailProblem: it is larger than ``most`` bytes.
@@ -198,4 +201,4 @@ def attachment(connection: ImapConnection, uid: int, part: MimePart, most: int) 
     data = decoder.end()
     if len(data) > most:
         raise MailProblem(f"the attachment has more than {most:,} bytes", hint="the owner can raise maxAttachmentBytes")
-    return data
+    return data, decoder.damaged

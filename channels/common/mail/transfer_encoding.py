@@ -9,6 +9,8 @@ import re
 from typing import Final
 
 _NOT_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]+")
+_NEITHER_BLANK: Final = re.compile(rb"[^A-Za-z0-9+/=\s]")
+_LETTER: Final = re.compile(rb"[A-Za-z0-9+/]")
 
 
 class Decoder:
@@ -18,6 +20,9 @@ class Decoder:
         self._encoding = encoding
         self._rest = bytearray()
         self._decoded = bytearray()
+        self._ended = False
+        self.damaged = False
+        """Whether its base64 is broken: characters that are none, content behind its end, or a part of a byte at the end."""
 
     @property
     def size(self) -> int:
@@ -29,15 +34,23 @@ class Decoder:
         if self._encoding != "base64":
             self._rest += data
             return
+        self._look(data)
         self._rest += _NOT_BASE64.sub(b"", data)
         whole = len(self._rest) // 4 * 4
         self._decoded += base64.b64decode(bytes(self._rest[:whole]))
         del self._rest[:whole]
 
+    def _look(self, data: bytes) -> None:
+        before, mark, behind = data.partition(b"=")
+        wrong = _NEITHER_BLANK.search(data) or _LETTER.search(behind) or (_LETTER.search(before) if self._ended else None)
+        self.damaged |= wrong is not None
+        self._ended |= bool(mark)
+
     def end(self) -> bytes:
         """Return the whole content."""
         if self._encoding == "base64":
             rest = bytes(self._rest)
+            self.damaged |= len(rest) == 1
             if len(rest) > 1:
                 self._decoded += base64.b64decode(rest + b"=" * (4 - len(rest)))
             return bytes(self._decoded)
