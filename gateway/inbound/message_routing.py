@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.taint import merged
+from agent.taint import fenced, merged
 from channels.messages import Inbound
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import UsageError
@@ -17,10 +17,20 @@ from gateway.inbound.authorise import Authorised, GroupHistory
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ContextEvent, InboxRow
 from gateway.routing.access import Actor
-from gateway.routing.routed_message import ReceivedMessage, RoutedMessage
+from gateway.routing.routed_message import ReceivedMessage, RoutedMessage, UnreadableMessage, decode_received
 from gateway.routing.router import Route, Router
 from gateway.settings.root import SettingsStore
-from gateway.turns.user_message import LONGEST_QUOTE, cut, name_of, one_line, quoted, unmarked
+from gateway.turns.user_message import (
+    LONGEST_QUOTE,
+    cut,
+    forwarded_from,
+    name_of,
+    one_line,
+    origin_of,
+    quoted,
+    unmarked,
+    without_origin,
+)
 
 
 class NewMessage(Struct, frozen=True, kw_only=True):
@@ -28,13 +38,15 @@ class NewMessage(Struct, frozen=True, kw_only=True):
 
     Each further agent that answers the conversation gets a copy, whose ``mark`` names it: it stands behind key and alias, so that a
     redelivery finds all rows of a message. With ``line`` it is no message but a context event: that line is told with the conversation's
-    next message. With ``new_text`` it is an edit: while the edited message waits, its text is replaced instead.
+    next message; untrusted text in it comes from ``line_sources``. With ``new_text`` it is an edit: while the edited message waits, its
+    text is replaced instead.
     """
 
     message: ReceivedMessage
     event_ids: tuple[int, ...] = ()
     mark: str = ""
     line: str | None = None
+    line_sources: tuple[str, ...] = ()
     new_text: str | None = None
 
 
@@ -66,7 +78,7 @@ class MessageRouting:
         match inbound.event:
             case "edited":
                 if not self._history.knows(inbound):
-                    return [] if inbound.from_bot else [self._edit(inbound, actor)]
+                    return [] if inbound.from_bot else [await self._edit(inbound, actor)]
                 inbound = replace(inbound, event="message", message_id=inbound.target or inbound.message_id)
             case "reaction":
                 return await self._reaction(inbound, actor, with_context)
@@ -129,10 +141,25 @@ class MessageRouting:
         except UsageError:
             return [None]
 
-    def _edit(self, inbound: Inbound, actor: Actor) -> NewMessage:
-        line = edited(inbound)
-        text = inbound.text if parse(inbound.text) is None else line  # an edit never makes a message a command
-        return NewMessage(message=self._context_event(inbound, actor), line=line, new_text=text)
+    async def _edit(self, inbound: Inbound, actor: Actor) -> NewMessage:
+        sources = forwarded_from(inbound.text)
+        if not sources:
+            original = await self._original(inbound)
+            if original is None:
+                sources = (EDIT,)
+            elif sources := forwarded_from(original):
+                inbound = replace(inbound, text=f"{origin_of(original)}\n{inbound.text}")
+        text = inbound.text if parse(inbound.text) is None else edited(inbound)  # an edit never makes a message a command
+        line = edited(inbound, sources)
+        return NewMessage(message=self._context_event(inbound, actor), line=line, line_sources=sources, new_text=text)
+
+    async def _original(self, inbound: Inbound) -> str | None:
+        """Return what its sender wrote before an edit; None where that is not known any more."""
+        row = await self._ledger.inbox.written_as(inbound.conversation.address, inbound.target or "", inbound.sender.id)
+        try:
+            return None if row is None else decode_received(row).inbound.text
+        except UnreadableMessage:
+            return None
 
     async def _reaction(self, inbound: Inbound, actor: Actor, with_context: set[str]) -> list[NewMessage]:
         policy = self._settings.current.messages.reactions
@@ -153,6 +180,8 @@ class MessageRouting:
 
 
 LONGEST_EDIT: Final = 2000
+EDIT: Final = "edit"
+"""The source of an edited text of which it is not known whose words it has."""
 LONGEST_EMOJI: Final = 32
 
 
@@ -163,10 +192,13 @@ def pressed(inbound: Inbound) -> Inbound:
     return replace(inbound, text=f"[pressed: {one_line(inbound.text, LONGEST_QUOTE)}]")
 
 
-def edited(inbound: Inbound) -> str:
-    """Return the line for a message that was edited after it was answered."""
+def edited(inbound: Inbound, sources: tuple[str, ...] = ()) -> str:
+    """Return the line for a message that was edited after it was answered. With ``sources`` it has words of others: they are fenced."""
     who = f"{speaker(inbound)} " if inbound.conversation.kind == "group" else ""
-    return f"[{who}edited: {unmarked(cut(inbound.text.strip(), LONGEST_EDIT))}]"
+    text = cut(inbound.text.strip(), LONGEST_EDIT)
+    if sources:
+        return f"[{who}edited: words of somebody]\n{fenced(unmarked(without_origin(text)), sources)}"
+    return f"[{who}edited: {unmarked(text)}]"
 
 
 def reaction(inbound: Inbound, ours: str | None) -> str:

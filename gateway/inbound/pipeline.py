@@ -288,6 +288,7 @@ def to_arrival(new: NewMessage, received_at: datetime) -> Arrival:
         message=inbound.message_id if inbound.event == "message" else None,
         takes=new.event_ids,
         aside=new.line,
+        aside_sources=new.line_sources,
         edits=None if text is None else inbound.target,
         reword=None if text is None else lambda payload: reworded(payload, text),
     )

@@ -93,6 +93,14 @@ class InboxPart:
         found = await self._connection.run(lambda db: db.execute(query, values).fetchone())
         return None if found is None else read_row(found)
 
+    async def written_as(self, conversation: str, message: str, sender: str) -> InboxRow | None:
+        query = (
+            f"SELECT {COLUMNS} FROM inbox WHERE message = :message AND {WITHIN} AND sender = :sender ORDER BY id DESC LIMIT 1"
+        )
+        values = {"at": clean(conversation), "message": clean(message), "sender": clean(sender)}
+        found = await self._connection.run(lambda db: db.execute(query, values).fetchone())
+        return None if found is None else read_row(found)
+
     async def knows(self, conversation: str, message: str) -> bool:
         query = (
             f"SELECT 1 WHERE EXISTS (SELECT 1 FROM inbox WHERE message = :message AND {WITHIN}) "
@@ -176,7 +184,7 @@ def take(db: Database, account: str, arrival: Arrival, now: datetime) -> tuple[I
     if _reword(db, account, arrival):
         reason = "it changed a message that waited"
     else:
-        add_event(db, row.conversation, arrival.aside, now)
+        add_event(db, row.conversation, arrival.aside, now, arrival.aside_sources)
         reason = "kept for the next message"
     query = "UPDATE inbox SET state = 'answered', reason = ?, ended_at = ? WHERE id = ?"
     db.execute(query, (reason, stamp(now), row.id))

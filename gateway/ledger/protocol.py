@@ -71,6 +71,10 @@ class InboxLedger(Protocol):
         """Return the message of a conversation that came last, whatever became of it."""
         ...
 
+    async def written_as(self, conversation: str, message: str, sender: str) -> InboxRow | None:
+        """Return what a sender wrote under a platform's id in this conversation or one of its threads; None for what is not known."""
+        ...
+
     async def knows(self, conversation: str, message: str) -> bool:
         """Return whether a platform's id names a message of this conversation or one of its threads, sent or received."""
         ...

@@ -47,9 +47,9 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
     ``message`` is the platform's id. ``takes`` are the ids of the context events that are told with this message, which are then deleted.
 
-    A context event has the line to tell in ``aside``. With ``edits`` (the ``message`` it changes, of the same sender and conversation) the
-    line is stored only if that message is not waiting any more; while it waits, ``reword`` makes its new payload from the old one.
-    ``reword`` must be pure and may be called twice.
+    A context event has the line to tell in ``aside``, and in ``aside_sources`` where untrusted text in it comes from. With ``edits`` (the
+    ``message`` it changes, of the same sender and conversation) the line is stored only if that message is not waiting any more; while it
+    waits, ``reword`` makes its new payload from the old one. ``reword`` must be pure and may be called twice.
 
     With ``result_of`` (the id of a sub-agent) it is stored at the end of a turn only if that was the sub-agent's last one for now.
     """
@@ -64,6 +64,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     message: str | None = None
     takes: tuple[int, ...] = ()
     aside: str | None = None
+    aside_sources: tuple[str, ...] = ()
     edits: str | None = None
     reword: Callable[[str], str] | None = None
     result_of: str | None = None

@@ -22,7 +22,7 @@ LONGEST_NAME: Final = 60
 LONGEST_QUOTE: Final = 300
 _NOT_IN_NAMES: Final = re.compile(r"[\[\]<>“”„\"`|]")
 _FORWARDED: Final = re.compile(
-    r"^(\[(?:forwarded(?: from ([^\n]*))?|made with (@[^\n]*))\])[ \t]*\n(.+)", re.DOTALL | re.MULTILINE
+    r"^(\[(?:forwarded(?: from ([^\n]*))?|made with (@[^\n]*))\])[ \t]*(?:\n(.*)|\Z)", re.DOTALL | re.MULTILINE
 )
 """What channels put before words that are not the sender's own, and those words."""
 _MARKS: Final = re.compile(
@@ -82,14 +82,27 @@ def body(text: str, marks: Marks = random_mark) -> str:
     forwarded = _FORWARDED.search(text)
     if forwarded is None:
         return unmarked(text)
-    own = unmarked(text[: forwarded.start()])
-    return f"{own}[forwarded]\n{fenced(unmarked(forwarded[4]).strip(), forwarded_from(text), marks)}"
+    own, whose = unmarked(text[: forwarded.start()]), forwarded[2] or forwarded[3] or ""
+    theirs = unmarked(forwarded[4] or "").strip() or (f"from {unmarked(whose)}" if whose else "")
+    return f"{own}[forwarded]\n{fenced(theirs, forwarded_from(text), marks)}" if theirs else f"{own}[forwarded]"
 
 
 def forwarded_from(text: str) -> tuple[str, ...]:
     """Return the source of the words in a message that are not its sender's own, or nothing."""
     found = _FORWARDED.search(text)
     return () if found is None else (source("forwarded", found[2] or found[3] or "somebody"),)
+
+
+def origin_of(text: str) -> str:
+    """Return the line in a message that says whose words follow, or nothing."""
+    found = _FORWARDED.search(text)
+    return "" if found is None else found[1]
+
+
+def without_origin(text: str) -> str:
+    """Return a message's text without that line."""
+    found = _FORWARDED.search(text)
+    return text if found is None else f"{text[: found.start()]}{found[4] or ''}"
 
 
 def quoted(text: str, most: int = LONGEST_QUOTE) -> str:

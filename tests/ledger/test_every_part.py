@@ -182,6 +182,7 @@ async def test_a_message_that_nobody_asked_for_waits_goes_comes_back_and_is_told
     assert await ledger.outbox.bounced(GROUP.address, "nothing", "gone", hold=True) is False
     assert await ledger.outbox.bounced(GROUP.address, "nothing", "gone", hold=False) is False
     assert await ledger.inbox.knows(GROUP.address, "1") is False
+    assert await ledger.inbox.written_as(GROUP.address, "1", "42") is None
     while await ledger.sweep():
         pass
     assert (await ledger.tally()).kept == 0

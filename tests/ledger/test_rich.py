@@ -102,6 +102,28 @@ async def test_an_edit_of_a_message_that_is_being_answered_is_kept_as_an_aside(t
         assert await ledger.inbox.waiting() == []
 
 
+async def test_where_untrusted_words_of_an_edit_come_from_is_kept_with_its_line(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        await ledger.inbox.accept(ACCOUNT, [replace(edit(2, 1, "uno"), aside_sources=("forwarded:@gif",))])
+    async with opened(tmp_path) as ledger:
+        (kept,) = await ledger.context_events.pending(HALL.address)
+        assert (kept.line, kept.sources) == ("[edited: uno]", ("forwarded:@gif",))
+
+
+async def test_what_somebody_wrote_is_found_by_the_platforms_id_and_its_sender(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        await ledger.inbox.accept(ACCOUNT, [message(1, "one"), edit(2, 1, "uno")])
+        found = await ledger.inbox.written_as(HALL.address, "1", "42")
+        assert found is not None
+        assert found.payload == "one became uno"
+        for place, number, sender in (
+            (HALL.address, "1", "43"),
+            (HALL.address, "2", "42"),
+            ("telegram:default:group:-8", "1", "42"),
+        ):
+            assert await ledger.inbox.written_as(place, number, sender) is None
+
+
 async def test_a_turn_says_which_of_its_messages_were_edited_while_they_waited(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
         rows = (await ledger.inbox.accept(ACCOUNT, [message(n, str(n)) for n in range(1, 5)])).rows
