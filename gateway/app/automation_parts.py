@@ -33,6 +33,8 @@ from gateway.settings.root import SettingsStore
 from gateway.turns.ending import EndedTurn
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from agent.tools.protocol import Tool
     from gateway.agents.note_tidying import NoteTidying
 
@@ -134,6 +136,15 @@ class AutomationParts:
     async def begin(self) -> None:
         """Take up what the last process left, after interrupted turns are queued and before waiting messages are."""
         await self.hooks.begin()
+
+    @property
+    def next_release(self) -> datetime | None:
+        """When quiet hours end, so that messages are sent that they held."""
+        return self._unasked.next_release
+
+    async def release(self) -> None:
+        """Send held messages whose quiet hours have ended. Does not raise."""
+        await self._unasked.release()
 
     async def tick(self) -> None:
         """Do what is due now. The scheduler calls it at every wake-up; nothing here raises."""

@@ -220,6 +220,8 @@ class GatewayParts:
             backup=ledger.backup,
             archive=self._archive,
             expire=self.approvals.decisions.expire,
+            release=self.automation.release,
+            release_due=lambda: self.automation.next_release,
             automation=self.automation.tick,
             automation_due=lambda: self.automation.heartbeats.next_due,
             jobs=self.automation.jobs,

@@ -197,7 +197,9 @@ class Heartbeats:
     def _asleep(self, agent: RunningAgent, settings: HeartbeatSettings, now: datetime) -> Skipped | None:
         hours = settings.active_hours
         if hours is not None:
-            return None if hours.current(now, hours.zone(agent.zone, self._machine())) else "outside active hours"
+            return (
+                None if hours.current(now, hours.zone(agent.zone, self._machine()), at_least=True) else "outside active hours"
+            )
         return None if agent.unasked_rule.quiet_until(now) is None else "quiet hours"
 
     async def _is_away(self, agent: RunningAgent, known: _Known, now: datetime) -> bool:

@@ -71,7 +71,8 @@ class Scheduler:
     everything if one is due, ``expire`` closes questions whose time is over, and ``automation`` does what is due of heartbeats and held
     messages.
 
-    ``automation`` runs at the instant that ``automation_due`` returns, too.
+    ``automation`` runs at the instant that ``automation_due`` returns, too, and ``release``, which sends held messages, at that of
+    ``release_due``.
 
     Only sessions whose time may have come are looked at, however many there are. A session that cannot be reset now, because
     it is busy, is looked at again with the next tick.
@@ -89,6 +90,8 @@ class Scheduler:
         backup: Callable[[], Awaitable[object]] = _nothing,
         archive: Callable[[], Awaitable[object]] = _nothing,
         expire: Callable[[], Awaitable[object]] = _nothing,
+        release: Callable[[], Awaitable[object]] = _nothing,
+        release_due: Callable[[], datetime | None] = lambda: None,
         automation: Callable[[], Awaitable[object]] = _nothing,
         automation_due: Callable[[], datetime | None] = lambda: None,
         give_back: Callable[[], None] = heap.give_back,
@@ -105,6 +108,8 @@ class Scheduler:
         self._archive = archive
         self._give_back = give_back
         self._expire = expire
+        self._release = release
+        self._release_due = release_due
         self._automation = automation
         self._automation_due = automation_due
         self._every = every
@@ -180,6 +185,9 @@ class Scheduler:
         return task
 
     async def _fire(self) -> None:
+        """Send what quiet hours held until now, then fire jobs: one that is due at their end comes behind what waited."""
+        if (at := self._release_due()) is not None and at <= self._clock.now():
+            await self._release()
         if self._jobs is not None:
             await self._jobs.fire_due()
 
@@ -225,7 +233,7 @@ class Scheduler:
         self._ahead = ahead
 
     def _next_due(self) -> datetime | None:
-        dues = (self._jobs.next_due if self._jobs is not None else None, self._automation_due())
+        dues = (self._jobs.next_due if self._jobs is not None else None, self._automation_due(), self._release_due())
         return min((due for due in dues if due is not None), default=None)
 
     def _wake_earlier(self) -> None:

@@ -36,9 +36,13 @@ _LATEST_RUNS: Final = "SELECT inbox, message FROM job_run WHERE job = ? AND stat
 _BUSY: Final = f"""
 SELECT EXISTS (SELECT 1 FROM unasked WHERE unasked.key = run.message AND unasked.state = 'held') FROM ({_LATEST_RUNS}) AS run WHERE
     EXISTS (SELECT 1 FROM inbox WHERE inbox.id = run.inbox AND inbox.state IN ('waiting', 'claimed'))
-    OR EXISTS (SELECT 1 FROM outbox WHERE outbox.key = run.message AND outbox.state IN ('ready', 'sending', 'ambiguous'))
+    OR EXISTS (
+        SELECT 1 FROM outbox WHERE outbox.key = run.message AND outbox.state IN ('ready', 'sending', 'ambiguous')
+        AND NOT (outbox.unasked IS NOT NULL AND outbox.created_at >= ?)
+    )
     OR EXISTS (SELECT 1 FROM unasked WHERE unasked.key = run.message AND unasked.state = 'held')
 """
+"""A message that quiet hours held and that was queued at their end does not leave out a time of its own that came then or before."""
 _SENT: Final = """
 SELECT outbox.state, outbox.reason FROM outbox
 WHERE outbox.key = :message OR outbox.turn = (SELECT turn FROM inbox WHERE inbox.id = :inbox AND turn IS NOT NULL)
@@ -259,7 +263,7 @@ def _fire(db: Database, step: JobStep, agent: str, now: datetime, token: Any) ->
     assert fire is not None
     if step.named and _is_known(db, step):
         return StepResult(outcome="known")
-    if (busy := db.execute(_BUSY, (step.job,)).fetchone()) is not None:
+    if (busy := db.execute(_BUSY, (step.job, stamp(fire))).fetchone()) is not None:
         if not step.by_hand:
             _add_run(db, step.job, fire, now, {"state": "skipped", "reason": HELD if busy[0] else UNENDED})
         return StepResult(outcome="busy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 
 from agent.timing import Clock
 from channels.messages import ChatAddress
@@ -29,6 +30,8 @@ class UnaskedMessages:
         self._agents = agents
         self._clock = clock
         self._owner = owner
+        self.next_release: datetime | None = None
+        """When the next of the quiet hours end that lasted at the last look."""
 
     async def release(self) -> None:
         """Queue the held messages that may be sent now, and one line about kept ones."""
@@ -39,9 +42,11 @@ class UnaskedMessages:
 
     async def _release(self) -> None:
         rules = {agent.id: agent.unasked_rule for agent in self._agents.values()}
+        now = self._clock.now()
+        ends = {(rule.zone, str(rule.quiet)): rule for rule in rules.values() if rule.quiet is not None}.values()
+        self.next_release = min((end for rule in ends if (end := rule.quiet_until(now)) is not None), default=None)
         if queued := await self._ledger.release(rules):
             log.info("%d held messages are sent now", queued)
-        now = self._clock.now()
         for kept in await self._ledger.untold({agent: rule.day(now) for agent, rule in rules.items()}):
             rule = rules.get(kept.agent)
             place = None if rule is not None and rule.quiet_until(now) is not None else await self._owner()

@@ -39,13 +39,14 @@ class DailyHours(Section):
             raise ValueError(f"start and end are both {self.start}; leave the setting out for no such hours")
         return self
 
-    def current(self, now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime] | None:
+    def current(self, now: datetime, zone: ZoneInfo, *, at_least: bool = False) -> tuple[datetime, datetime] | None:
         """Return the hours that ``now`` lies in, as instants in UTC: the first, and the first one after them. None outside of them.
 
-        Times that occur twice when clocks are set back belong to the hours both times.
+        Where clocks are set back and they begin or end at a time that occurs twice, the hours are the longer ones, or with ``at_least``
+        the shorter ones.
         """
         day = now.astimezone(zone).date()
-        found = (self._of(day + timedelta(days=offset), zone) for offset in range(-2, 2))
+        found = (self._of(day + timedelta(days=offset), zone, longer=not at_least) for offset in range(-2, 2))
         return next((hours for hours in found if hours[0] <= now < hours[1]), None)
 
     def next_start(self, now: datetime, zone: ZoneInfo) -> datetime:
@@ -54,11 +55,13 @@ class DailyHours(Section):
         starts = (self._of(day + timedelta(days=offset), zone)[0] for offset in range(-1, 4))
         return min(start for start in starts if start > now)
 
-    def _of(self, day: date, zone: ZoneInfo) -> tuple[datetime, datetime]:
+    def _of(self, day: date, zone: ZoneInfo, *, longer: bool = True) -> tuple[datetime, datetime]:
         last_day = day if self.end > self.start else day + timedelta(days=1)
         if self.end == _DAY_END:
             last_day += timedelta(days=1)
-        return instant_of(day, _time(self.start), zone), instant_of(last_day, _time(self.end), zone, last=True)
+        start = instant_of(day, _time(self.start), zone, last=not longer)
+        end = instant_of(last_day, _time(self.end), zone, last=longer)
+        return start, end if end > start else instant_of(last_day, _time(self.end), zone, last=True)
 
 
 def _time(text: str) -> time:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -85,6 +85,20 @@ async def test_what_one_agent_sent_in_the_terminal_is_told_to_no_other_that_spea
         assert "reminder “water” of" in str(s.model.requests[-1].messages)
         await talk.ask("and now?", agent="work")
         assert str(s.model.requests[-1].messages).count("reminder “water” of") == 1
+
+
+async def test_a_held_reminder_and_one_that_is_due_when_quiet_hours_end_both_come_at_their_end(street: Make) -> None:
+    s = street(agent={"quietHours": {"start": "10:00", "end": "11:30"}})
+    async with s.house() as (house, talk):
+        job = await add(house, "every 30 minutes")
+        s.clock.set(datetime(2026, 3, 1, 10, 1, tzinfo=UTC))
+        await house.schedule.tick()
+        assert talk.replies() == []
+        s.clock.set(datetime(2026, 3, 1, 10, 30, 1, tzinfo=UTC))
+        await house.schedule.tick()
+        await talk.until(lambda: len(talk.replies()) == 2)
+        runs = await house.automation.jobs.log(job.id)
+        assert [run.state for run in runs] == ["fired", "fired"]
 
 
 async def test_a_prompt_is_answered_in_a_session_of_its_own_that_begins_anew_each_time(street: Make) -> None:

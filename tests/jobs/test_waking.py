@@ -108,6 +108,49 @@ async def test_what_is_due_beside_jobs_runs_at_its_instant() -> None:
         scheduler.stop()
 
 
+async def test_held_messages_are_sent_at_the_end_of_quiet_hours_and_before_the_jobs_that_are_due_then(bench: Bench) -> None:
+    clock = SetClock()
+    done: list[str] = []
+    end = clock.now() + timedelta(seconds=1)
+    sent: list[datetime] = []
+
+    class Jobs:
+        changed = staticmethod(lambda: None)
+
+        @property
+        def next_due(self) -> datetime | None:
+            return end if "fired" not in done else None
+
+        async def fire_due(self) -> int:
+            if clock.now() >= end:
+                done.append("fired")
+            return 0
+
+    async def release() -> None:
+        sent.append(clock.now())
+        done.append("released")
+
+    scheduler = Scheduler(
+        {},
+        clock,
+        reset=lambda *_: None,
+        sweep=bench.ledger.tally,
+        jobs=Jobs(),
+        release=release,
+        release_due=lambda: None if sent else end,
+        every=PATIENCE * 10,
+    )
+    await scheduler.start()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while "fired" not in done:  # noqa: ASYNC110  (nobody announces it)
+                await asyncio.sleep(0.02)
+    finally:
+        scheduler.stop()
+    assert done == ["released", "fired"]
+    assert sent[0] - end < timedelta(seconds=20), "long before the next regular look"
+
+
 async def test_an_agent_that_goes_while_others_are_tidied_up_ends_nothing(bench: Bench) -> None:
     """Where a cluster's gateway gives one up, say."""
     agents: dict[str, Any] = {}

@@ -52,6 +52,27 @@ def test_the_night_in_which_clocks_go_forward_is_an_hour_shorter() -> None:
     assert ends_in_the_gap.quiet_until(at("2027-03-28 03:00")) is None
 
 
+def test_hours_that_are_to_be_no_longer_than_said_end_at_the_first_of_two_times_and_begin_at_the_second() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    first, second = (datetime(2026, 10, 25, hour, 30, tzinfo=UTC) for hour in (0, 1))  # 02:30 twice
+    minute = timedelta(minutes=1)
+    for at, until_half_past, from_half_past, around in (
+        (first - minute, True, False, True),
+        (first + minute, False, False, True),
+        (second - minute, False, False, True),
+        (second + minute, False, True, True),
+    ):
+        for hours, active in (
+            (DailyHours(start="20:00", end="02:30"), until_half_past),
+            (DailyHours(start="02:30", end="08:00"), from_half_past),
+            (DailyHours(start="01:00", end="08:00"), around),
+        ):
+            assert (hours.current(at, zone, at_least=True) is not None) == active, (at, hours)
+    within = DailyHours(start="02:10", end="02:50")
+    assert within.current(second, zone, at_least=True) is not None
+    assert within.current(first, zone, at_least=True) is None
+
+
 def test_an_hour_that_occurs_twice_is_quiet_both_times() -> None:
     rule = UnaskedRule(zone=BERLIN, quiet=hours("22:00", "02:30"))
     first, second = at("2027-10-31 02:30"), at("2027-10-31 02:30", fold=1)
