@@ -117,6 +117,8 @@ class RunningAgent:
             return record
         if reason := self.due(record, now):
             record = await self.renew(record, audience, reason)
+        if record.turns == 0 and record.started < now:  # it begins with its first message, however long it stood empty
+            record = self.store.note(key, started=now)
         if not spoken:
             return record
         moved = address and address != record.address

@@ -27,6 +27,7 @@ CLOSING_SECONDS = 5.0
 HOLDER_AWAY, NO_HOLDER = "holder-away", "no-holder"
 """Why a gateway of a cluster does not pass a request on: the one that holds the agent is not reached, or no gateway holds it."""
 _START = "homebody start"
+_TAKEN = f"start it again ({_START}): it answers what it had taken, which homebody inbox list names; say the rest again"
 _OK, _NOT_FOUND, _GONE, _NOT_NOW = 200, 404, 410, 503
 _DATA = b"data: "
 
@@ -117,7 +118,7 @@ class ChatConnection:
         self._stream = stream
         self._events: asyncio.Queue[LiveEvent | None] = asyncio.Queue()
         self._acks: set[asyncio.Task[None]] = set()
-        self._lost = LinkLost("the gateway stopped", hint=f"start it again ({_START}), then say it again")
+        self._lost = LinkLost("the gateway stopped", hint=_TAKEN)
         self._closed = False
         self._reading = asyncio.ensure_future(self._read_all())
 

@@ -10,11 +10,18 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 
+def _since_boot() -> float:
+    """Return the seconds since the machine started, those in which it slept too, where the system counts them (Linux)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class SystemClock:
     """The system clock."""
 
     now: Callable[[], datetime] = staticmethod(partial(datetime.now, UTC))
     monotonic: Callable[[], float] = staticmethod(time.monotonic)
+    since_boot: Callable[[], float] = staticmethod(_since_boot if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic)
+    """``monotonic``, with the time in which the machine slept."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -54,6 +61,8 @@ class PacedClock(SystemClock):
     def monotonic(self) -> float:
         """Return its seconds since it was made."""
         return self._elapsed + (time.monotonic() - self._read) * self._pace
+
+    since_boot = monotonic
 
     async def sleep(self, seconds: float) -> None:
         """Wait until so many of its seconds have passed."""

@@ -70,7 +70,7 @@ class BudgetGuard:
         self._spenders: dict[str, Spender] = {}
         self._waited: dict[str, float] = {}
         """How many seconds the running turns of sessions have waited for room."""
-        self._day = BookingDay(clock, zone)
+        self._day = BookingDay(clock, zone, tell)
         self._unwritten = Unwritten()
         self._shares: dict[str, float] = {}
         self.settling: set[asyncio.Task[None]] = set()
@@ -302,30 +302,42 @@ NEW_DATES = 2
 class BookingDay:
     """Returns the date on which calls are booked, as ``YYYY-MM-DD``.
 
-    A new date starts with an unused budget. Within ``WINDOW_SECONDS`` of the monotonic clock at most ``NEW_DATES`` are accepted;
-    beyond that, calls are booked on the latest one. Going back to a known date is always possible, because its usage is known.
+    A new date starts with an unused budget. Within ``WINDOW_SECONDS`` since the machine started, in which it was awake or slept, at
+    most ``NEW_DATES`` are accepted; beyond that, calls are booked on the latest one, and ``tell`` takes a sentence about it. Going back
+    to a known date is always possible, because its usage is known.
     """
 
-    def __init__(self, clock: Clock, zone: ZoneInfo) -> None:
+    def __init__(self, clock: Clock, zone: ZoneInfo, tell: Callable[[str], None] = lambda _: None) -> None:
         self._clock = clock
+        self._passed: Callable[[], float] = getattr(clock, "since_boot", clock.monotonic)
         self._zone = zone
+        self._tell = tell
         self._begun: dict[str, None] = {}
         self._times: deque[float] = deque()
-        self._latest = ""
+        self._latest = self._told = ""
 
     def today(self) -> str:
         """Return the date for a call made now."""
         shown = f"{self._clock.now().astimezone(self._zone):%Y-%m-%d}"
-        now = self._clock.monotonic()
+        now = self._passed()
         while self._times and now - self._times[0] >= WINDOW_SECONDS:
             self._times.popleft()
         if shown not in self._begun:
             if len(self._times) >= NEW_DATES:
+                self._say_so(shown)
                 return self._latest
             self._begun[shown] = None
             self._times.append(now)
-        self._latest = shown
+        self._latest, self._told = shown, ""
         return shown
+
+    def _say_so(self, shown: str) -> None:
+        if self._told != shown:
+            self._told = shown
+            self._tell(
+                f"The clock went to {shown} within hours, so calls are still counted for {self._latest}, with its budget. "
+                "If the clock is right now: homebody restart"
+            )
 
 
 class _Call(Struct):

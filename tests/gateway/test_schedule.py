@@ -41,7 +41,32 @@ async def test_an_overdue_session_starts_afresh_by_the_systems_clock(street: Mak
         assert fresh.spoken == past, "a fresh start is no word of a person"
         await house.schedule.tick()
         await house.lanes.quiet()
-        assert store.get(MAIN) == fresh, "once"
+        again = store.get(MAIN)
+        assert again is not None
+        assert (again.session, again.former) == (fresh.session, "old"), "once"
+
+
+async def test_a_session_that_stood_empty_over_days_begins_with_its_first_message(street: Make) -> None:
+    s = street(session={"reset": {"mode": "daily", "atHour": 4, "deferMinutes": 30}})
+    s.model.reply_with(lambda _: "Noted.")
+    async with s.house() as (house, talk):
+        store = house.agents["main"].store
+        past = s.clock.now() - timedelta(days=2)
+        await store.put(SessionRecord(session="empty", key=MAIN, started=past, spoken=past, turns=0))
+        await talk.ask("We go to the lake.")
+        for _ in range(4):
+            s.clock.move(15 * 60)
+            await house.schedule.tick()
+            await house.lanes.quiet()
+        await talk.ask("Where do we go?")
+        (record,) = store.all()
+        assert record.session == "empty"
+        assert "lake" in str(s.model.requests[-1].messages)
+        s.clock.move(24 * 3600)
+        await house.schedule.tick()
+        await house.lanes.quiet()
+        (record,) = store.all()
+        assert (record.session != "empty", record.former) == (True, "empty"), "four o'clock came meanwhile"
 
 
 async def test_the_ledger_is_copied_every_hour_in_which_something_changed_and_at_the_end(street: Make) -> None:

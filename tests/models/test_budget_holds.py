@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -19,7 +20,7 @@ from agent.models.catalog.known_models import ModelFacts
 from agent.models.catalog.prices import ESTIMATE, LISTED, PriceList
 from agent.models.scripted import ScriptedModel
 from agent.settings import ModelsSettings
-from gateway.base.clock import ManualClock
+from gateway.base.clock import ManualClock, SystemClock
 from gateway.base.errors import StorageFailed
 from gateway.budget.budget_guard import NEW_DATES, WAIT_SECONDS, BookingDay, BudgetGuard
 from gateway.budget.budgeted_calls import BudgetEmbedder, BudgetMiddleware, booked
@@ -374,6 +375,52 @@ def test_midnight_brings_a_new_day_every_day() -> None:
         shown.append(day.today())
     assert list(dict.fromkeys(shown)) == ["2026-03-01", "2026-03-02", "2026-03-03", "2026-03-04", "2026-03-05"]
     assert shown[2] == "2026-03-02", "half an hour after the start"
+
+
+def test_days_that_the_machine_slept_through_bring_new_days_and_days_that_a_clock_skips_are_told() -> None:
+    class Sleeping(ManualClock):
+        """A machine whose stopwatch stands still while it sleeps; what counts from its start goes on."""
+
+        slept = 0.0
+
+        def now(self) -> datetime:
+            return super().now() + timedelta(seconds=self.slept)
+
+        def since_boot(self) -> float:
+            return self.monotonic() + self.slept
+
+    told: list[str] = []
+    clock = Sleeping(NOON)
+    day = BookingDay(clock, BERLIN, told.append)
+    shown = [day.today()]
+    for _ in range(5):
+        clock.slept += 86_400
+        clock.move(3600)
+        shown.append(day.today())
+    assert shown == [f"2026-03-0{number}" for number in range(1, 7)]
+    assert told == []
+
+    class Skipping(Sleeping):
+        def since_boot(self) -> float:
+            return self.monotonic()
+
+    clock = Skipping(NOON)
+    day = BookingDay(clock, BERLIN, told.append)
+    shown = []
+    for _ in range(4):
+        shown += [day.today(), day.today()]
+        clock.slept += 86_400
+    assert shown == ["2026-03-01"] * 2 + ["2026-03-02"] * 6
+    assert [text[:42] for text in told] == [
+        "The clock went to 2026-03-03 within hours,",
+        "The clock went to 2026-03-04 within hours,",
+    ]
+    assert all("counted for 2026-03-02" in text and "homebody restart" in text for text in told)
+
+
+def test_the_systems_clock_counts_the_time_in_which_the_machine_sleeps() -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert before <= SystemClock().since_boot() <= time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Remote:
