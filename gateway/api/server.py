@@ -22,6 +22,7 @@ from starlette.routing import BaseRoute, Router
 
 from gateway.api import unix_socket
 from gateway.api.answers import on_http_error
+from gateway.api.listener import Listener, rest_quietly
 from gateway.api.middleware import LARGEST_HEAD, AnswerDefects, Token, tcp_middleware, unix_middleware
 from gateway.base.errors import HomebodyError
 from gateway.base.lean_import import leaving_out
@@ -79,7 +80,7 @@ async def serve_tcp(
     Raises:
         HomebodyError: the port cannot be opened.
     """
-    sockets = open_sockets(settings)
+    sockets = [Listener.of(plug, keeps=True) for plug in open_sockets(settings)]
     port: int = sockets[0].getsockname()[1]
     app = app_of(routes, tcp_middleware(settings, port, token, log, first=first, last=last))
     log.info("listening", port=port, bind=settings.bind)
@@ -102,8 +103,7 @@ async def serve_unix(
     Raises:
         HomebodyError: the socket cannot be made.
     """
-    sock = unix_socket.bind(path)
-    sock.setblocking(False)  # noqa: FBT003 - the standard library's signature
+    sock = Listener.of(unix_socket.bind(path), keeps=False)
     server = LocalServer(app_of(routes, unix_middleware(log, last)), started)
     try:
         await _serve(server, [sock], ending)
@@ -111,8 +111,9 @@ async def serve_unix(
         unix_socket.clear(path)
 
 
-async def _serve(server: Server, sockets: list[socket.socket], ending: Callable[[], None] = lambda: None) -> None:
-    serving = asyncio.create_task(server.serve(sockets=sockets), name="http")
+async def _serve(server: Server, sockets: list[Listener], ending: Callable[[], None] = lambda: None) -> None:
+    rest_quietly(asyncio.get_running_loop())
+    serving = asyncio.create_task(server.serve(sockets=[*sockets]), name="http")
     try:
         await asyncio.shield(serving)
     finally:
