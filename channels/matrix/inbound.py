@@ -14,6 +14,8 @@ from channels.messages import Inbound, Sender
 
 MESSAGES: Final = frozenset({"m.room.message", "m.sticker", "m.poll.start", "org.matrix.msc3381.poll.start"})
 QUOTED_CHARS: Final = 300
+PLACE: Final = "[forwarded from a map]"
+"""What stands before a place: others gave it its name."""
 LONGEST_ID: Final = 255
 
 
@@ -128,7 +130,7 @@ def text_of(event: Mapping[str, Any], me: str, my_name: str) -> str:
         case "m.emote":
             return f"* {text}"
         case "m.location":
-            return f"[location: {text} {str(content.get('geo_uri') or '')[:200]}]"
+            return f"{PLACE}\n[location: {text} {str(content.get('geo_uri') or '')[:200]}]"
         case "m.image" | "m.file" | "m.audio" | "m.video":
             name = content.get("filename")
             return text if isinstance(name, str) and name != content.get("body") else ""

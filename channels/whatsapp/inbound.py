@@ -179,7 +179,7 @@ def readable(raw: Mapping[str, Any]) -> str:
     if kind == "button":
         parts.append(str(content.get("text") or content.get("payload") or ""))
     text = "\n".join(filter(None, parts))
-    forwarded = _forwarded(context_of(raw))
+    forwarded = _forwarded(context_of(raw)) or _named_by_others(kind, content)
     if not forwarded:
         return text
     return f"[{forwarded}]\n{text or f'[{kind}]'}"
@@ -189,6 +189,13 @@ def _forwarded(context: Mapping[str, Any]) -> str:
     if context.get("frequently_forwarded"):
         return "forwarded from many chats"
     return "forwarded" if context.get("forwarded") else ""
+
+
+def _named_by_others(kind: str, content: Mapping[str, Any]) -> str:
+    """Say whose words a contact and a place have: others gave them their names."""
+    if kind == "contacts":
+        return "forwarded from a contact"
+    return "forwarded from a map" if kind == "location" and (content.get("name") or content.get("address")) else ""
 
 
 def _described(kind: str, raw: Mapping[str, Any], content: Mapping[str, Any]) -> Iterator[str]:
