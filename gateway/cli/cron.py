@@ -105,7 +105,7 @@ def add(invocation: Invocation, /, when: str, text: str, task: bool, as_json: bo
 @pass_invocation
 def list_(invocation: Invocation, agent: str | None, everything: bool, as_json: bool) -> None:
     """List the jobs by their next time."""
-    found = _call(invocation, "jobs.list", agent=agent, everything=everything)["jobs"]
+    found = _call(invocation, "jobs.list", agent=agent, everything=everything, brief=not as_json)["jobs"]
     none = 'There are no jobs. Add one: homebody cron add "tomorrow at 9" "Water the plants"'
     tell(found, "\n".join(_rows(found, invocation)) or none, as_json=as_json)
     if any(job["state"] == "active" for job in found):

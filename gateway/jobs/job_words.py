@@ -124,8 +124,9 @@ def _told_run(run: JobRun, zone: ZoneInfo, now: datetime) -> str:
     return f"{instant_in_words(run.instant, zone, now)}{until}: {came}{reason}{', by hand' if run.by_hand else ''}"
 
 
-def facts(job: Job, zone: ZoneInfo, now: datetime) -> dict[str, Any]:
-    """Return a job as JSON values. Instants have the offset of ``zone``."""
+def facts(job: Job, zone: ZoneInfo, now: datetime, *, brief: bool = False) -> dict[str, Any]:
+    """Return a job as JSON values. Instants have the offset of ``zone``. ``brief``: ``next`` has one at most, as all take a while."""
+    next_three = [] if brief else coming(job, zone, now)
     return {
         "id": job.id,
         "name": job.name,
@@ -136,7 +137,7 @@ def facts(job: Job, zone: ZoneInfo, now: datetime) -> dict[str, Any]:
         "schedule": job.schedule,
         "words": words_of(job, zone, now),
         "zone": job.zone or zone.key,
-        "next": [one.isoformat() for one in coming(job, zone, now)] or [one for one in [_local(job.next_at, zone)] if one],
+        "next": [one.isoformat() for one in next_three] or [one for one in [_local(job.next_at, zone)] if one],
         "nextAt": _local(job.next_at, zone),
         "lastAt": _local(job.last_at, zone),
         "createdAt": _local(job.created_at, zone),

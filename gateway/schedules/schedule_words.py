@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -13,6 +14,8 @@ from gateway.schedules.schedule import At, Every, Schedule, next_after
 
 _ORDINAL: Final = re.compile(r"\b(\d*([123]))(?<!1[123])th\b")
 """What the library says of days such as the 31st: "31th"."""
+_ANY_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+"""What a cron expression means is the same on each."""
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -25,10 +28,16 @@ def in_words(schedule: Schedule, zone: ZoneInfo, now: datetime) -> str:
         return f"Once, on {instant_in_words(schedule.instant, zone, now)}"
     if isinstance(schedule, Every):
         return f"Every {span_in_words(schedule.seconds, alone=True)}"
-    said = _ORDINAL.sub(_ordinal, CronSim(schedule.expression, now.astimezone(zone)).explain())
-    if schedule.expression.split()[2:] == ["*", "*", "*"] and said.startswith("At ") and "every" not in said:
-        said += " every day"
+    said = _explained(schedule.expression)
     return said if schedule.zone.key == zone.key else f"{said} ({schedule.zone.key})"
+
+
+@lru_cache(maxsize=512)
+def _explained(expression: str) -> str:
+    said = _ORDINAL.sub(_ordinal, CronSim(expression, _ANY_DAY).explain())
+    if expression.split()[2:] == ["*", "*", "*"] and said.startswith("At ") and "every" not in said:
+        said += " every day"
+    return said
 
 
 def _ordinal(found: re.Match[str]) -> str:

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+from gateway.api.handlers.job_requests import JobHandlers
+from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError
 from gateway.cli.click_commands import homebody
+from gateway.ledger.job_rows import NewJob
+from gateway.settings.root import Settings
+from tests.jobs.bench import Bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,3 +227,14 @@ def test_without_a_gateway_it_is_told_that_nobody_sends_what_is_set(tmp_path: Pa
         assert "No gateway is running, and one has to be for reminders and tasks at their time." in done.stderr
         assert "No gateway" not in done.stdout
     assert "No gateway" not in CliRunner().invoke(homebody, [*home, "agent", "-m", "hello"]).stderr
+
+
+async def test_the_list_that_the_command_line_prints_reckons_one_instant_of_each_job(tmp_path: Path) -> None:
+    async with Bench(tmp_path / "ledger.sqlite").process() as jobs:
+        await jobs.add(NewJob(agent="main", name="pills", schedule="cron 0 9 * * 1-5", kind="message", text="Take the pills."))
+        calls = JobHandlers(jobs, SystemClock(), settings=Settings)
+        (brief,) = (await calls.list(brief=True))["jobs"]
+        (whole,) = (await calls.list())["jobs"]
+        assert len(whole["next"]) == 3
+        assert brief["next"] == [brief["nextAt"]]
+        assert brief | {"next": whole["next"]} == whole

@@ -34,13 +34,16 @@ class StoredTargets:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._zones: dict[str, ZoneInfo] = {}
 
     def zone(self, agent: str) -> ZoneInfo:
         """See ``gateway.jobs.job_checks.JobTargets``."""
         from gateway.agents.memory_stores import owner_zone  # it brings much along, and is not needed beside a gateway
 
-        known = agent if agent in self._settings.agent_ids else self._settings.default_agent
-        return owner_zone(self._settings.agent(known))
+        if (zone := self._zones.get(agent)) is None:
+            known = agent if agent in self._settings.agent_ids else self._settings.default_agent
+            zone = self._zones[agent] = owner_zone(self._settings.agent(known))
+        return zone
 
     def agents(self) -> Sequence[str]:
         """See ``gateway.jobs.job_checks.JobTargets``."""
@@ -101,12 +104,12 @@ class JobHandlers:
             "jobs.log": self.log,
         }
 
-    async def list(self, agent: str | None = None, *, everything: bool = False) -> dict[str, Any]:
-        """Return the jobs of an agent, or of all; those that have ended only with ``everything``."""
+    async def list(self, agent: str | None = None, *, everything: bool = False, brief: bool = False) -> dict[str, Any]:
+        """Return the jobs of an agent, or of all; those that have ended only with ``everything``. ``brief``: ``next`` has one."""
         if agent is not None:
             self._settings().agent(agent)
         jobs = await self._service.list(agent)
-        return {"jobs": [self._facts(job) for job in jobs if everything or job.state != "done"]}
+        return {"jobs": [self._facts(job, brief=brief) for job in jobs if everything or job.state != "done"]}
 
     async def add(self, when: str, text: str, agent: str | None = None, **given: Any) -> dict[str, Any]:
         """Add a job. Raises UsageError for values that cannot be used."""
@@ -217,8 +220,8 @@ class JobHandlers:
         schedule = parse_schedule(given["when"], zone=zone, now=self._clock.now())
         return {"schedule": to_text(schedule), "zone": named_zone, "urgent": kind == "message" and isinstance(schedule, At)}
 
-    def _facts(self, job: Job) -> dict[str, Any]:
-        return facts(job, self._service.targets.zone(job.agent), self._clock.now())
+    def _facts(self, job: Job, *, brief: bool = False) -> dict[str, Any]:
+        return facts(job, self._service.targets.zone(job.agent), self._clock.now(), brief=brief)
 
     def _warnings(self, fields: Mapping[str, Any]) -> Sequence[str]:
         from gateway.hooks.definition import warnings_of
