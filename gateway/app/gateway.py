@@ -57,6 +57,8 @@ ALONE_SECONDS = 5.0
 """The scheduler takes a while to load, and a gateway that is opened for a single question ends before it needs it."""
 SANDBOX_TRIED_AFTER = 15.0
 """The trial of the sandbox starts some processes, and can wait until the gateway has started."""
+SANDBOX_TRIED_AGAIN_AFTER = 60.0
+"""Where the system was too short of descriptors, memory or processes for a trial."""
 
 
 class Gateway(GatewayParts):
@@ -276,6 +278,9 @@ class Gateway(GatewayParts):
         await self.deps.clock.sleep(SANDBOX_TRIED_AFTER)
         for agent in self.settings.current.agent_ids:
             standing = await self.sandbox.standing(agent)
+            while self.sandbox.known_standing(agent) is None and agent in self.settings.current.agent_ids:
+                await self.deps.clock.sleep(SANDBOX_TRIED_AGAIN_AFTER)
+                standing = await self.sandbox.standing(agent)
             if standing.rung == "off":
                 log.warning("commands of %s are not confined: %s %s", agent, standing.reason, standing.hint)
 

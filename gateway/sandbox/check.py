@@ -21,7 +21,7 @@ from typing import Any, Self
 from msgspec import Struct, field
 
 from gateway.sandbox import canaries, restrict
-from gateway.sandbox.protocol import Access, Confined, Request
+from gateway.sandbox.protocol import SHORTAGES, Access, Confined, Request
 
 _LONGEST = 60.0
 """Seconds that the canaries may take on a machine that is busy with other things."""
@@ -30,10 +30,14 @@ Confine = Callable[[Request], Awaitable[Confined]]
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """What the canaries saw, by their names; "" is nothing. ``error`` says why they could not be run at all."""
+    """What the canaries saw, by their names; "" is nothing. ``error`` says why they could not be run at all.
+
+    ``short``: they could not because the system was short of descriptors, memory or processes.
+    """
 
     seen: dict[str, str] = field(default_factory=dict)
     error: str = ""
+    short: bool = False
 
     @property
     def holds(self) -> bool:
@@ -65,7 +69,7 @@ async def check(
             decoys.given |= {"access": access, "network": network, "only": list(only), "closed": list(closed)}
             return await _tried(confine, decoys)
     except OSError as error:
-        return Findings(error=f"the trial could not be prepared: {error}")
+        return Findings(error=f"the trial could not be prepared: {error}", short=error.errno in SHORTAGES)
 
 
 async def _tried(confine: Confine | None, decoys: Decoys) -> Findings:
@@ -163,9 +167,16 @@ class Decoys:
 
 async def _run(plan: Confined | None, argv: Sequence[str], given: dict[str, Any]) -> Findings:
     """Run them with a terminal as standard input, an open file that is not theirs, and a variable in the environment before it."""
-    reading, writing = os.pipe()
-    master, slave = pty.openpty()
-    leak = os.open(given["home"], os.O_RDONLY)
+    opened: list[int] = []
+    try:
+        opened += os.pipe()
+        opened += pty.openpty()
+        opened.append(os.open(given["home"], os.O_RDONLY))
+    except OSError:
+        for number in opened:
+            os.close(number)
+        raise
+    reading, writing, master, slave, leak = opened
     start = (sys.executable, "-I", "-S", restrict.__file__, str(reading)) if plan else tuple(argv)
     if plan is None or plan.rung != "bwrap":  # inside bwrap the command takes the terminal itself
         start = ("/usr/bin/setsid", "-c", *start)
@@ -182,7 +193,8 @@ async def _run(plan: Confined | None, argv: Sequence[str], given: dict[str, Any]
         )
     except OSError as error:
         os.close(writing)
-        return Findings(error=str(error))
+        os.close(master)
+        return Findings(error=str(error), short=error.errno in SHORTAGES)
     finally:
         for number in (reading, slave, leak):
             os.close(number)

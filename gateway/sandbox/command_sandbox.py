@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +22,13 @@ from agent.tools.protocol import Origin
 from gateway.base.paths import Paths
 from gateway.sandbox import command
 from gateway.sandbox.limits import limits_of, rlimits
-from gateway.sandbox.protocol import CannotConfine, Confined, Limits, Request, Rung, Standing
+from gateway.sandbox.protocol import SHORTAGES, CannotConfine, Confined, Limits, Request, Rung, Standing, Tried
 from gateway.settings.root import AgentProfile, Settings
 
 if TYPE_CHECKING:
     from gateway.sandbox import places
     from gateway.sandbox.bubblewrap import Bubblewrap
     from gateway.sandbox.landlock import Landlock
-    from gateway.sandbox.probe import Tried
 
 log = logging.getLogger(__name__)
 
@@ -51,11 +50,12 @@ class CommandSandbox:
     async def standing(self, agent: str, *, main: bool = True) -> Standing:
         """Say how that agent's commands are confined now. With rung "off" every command has to be asked for."""
         choice = self._choice(self._settings().agent(agent), main=main)
+        tried: dict[str, Tried] = {}
         if choice in ("auto", "bwrap"):
-            await self._try("bwrap", self._try_bubblewrap)
-        if choice == "landlock" or (choice == "auto" and not self._tried["bwrap"].works):
-            await self._try("landlock", self._try_landlock)
-        return self._judge(choice)
+            tried["bwrap"] = await self._try("bwrap", self._try_bubblewrap)
+        if choice == "landlock" or (choice == "auto" and not tried["bwrap"].works):
+            tried["landlock"] = await self._try("landlock", self._try_landlock)
+        return _judge(choice, tried)
 
     def known_standing(self, agent: str, *, main: bool = True) -> Standing | None:
         """Say what `standing` would, without waiting for a trial; None when that has not ended, or there is no such agent."""
@@ -67,7 +67,7 @@ class CommandSandbox:
             return None
         if choice == "auto" and not self._tried["bwrap"].works and "landlock" not in self._tried:
             return None
-        return self._judge(choice)
+        return _judge(choice, self._tried)
 
     def confined(self, agent: str, origin: Origin) -> bool:
         """Return whether an agent's commands are known to be confined in turns of this origin."""
@@ -150,31 +150,20 @@ class CommandSandbox:
         unconfined = mode == "off" or (mode == "non-main" and main)
         return "off" if asked == "auto" and unconfined else asked
 
-    def _judge(self, choice: Choice) -> Standing:
-        if choice == "off":
-            return Standing(rung="off", reason="the settings switch it off (tools.exec.sandbox, sandbox.mode)")
-        if choice in ("bwrap", "landlock"):
-            tried = self._tried[choice]
-            rung: Rung = "bwrap" if choice == "bwrap" else "landlock"
-            return Standing(rung=rung if tried.works else "off", reason=tried.reason, hint=tried.hint, usable=tried.works)
-        best = self._tried["bwrap"]
-        if best.works:
-            return Standing(rung="bwrap", reason=best.reason, hint=best.hint)
-        second = self._tried["landlock"]
-        reasons = [best.reason, *(() if second.works else (second.reason,))]
-        return Standing(rung="landlock" if second.works else "off", reason="; ".join(reasons), hint=best.hint)
-
-    async def _try(self, name: str, trial: Callable[[], Awaitable[Tried]]) -> None:
-        from gateway.sandbox.probe import Tried
-
+    async def _try(self, name: str, trial: Callable[[], Awaitable[Tried]]) -> Tried:
+        """Return what came of trying it. That is kept, unless the system was short of something."""
         async with self._trying:
-            if name not in self._tried:
-                try:
-                    tried = await trial()
-                except (OSError, subprocess.SubprocessError) as error:  # a program that cannot be run, or one that hangs
-                    tried = Tried(works=False, reason=f"trying it failed: {error}")
+            if name in self._tried:
+                return self._tried[name]
+            try:
+                tried = await trial()
+            except (OSError, subprocess.SubprocessError) as error:  # a program that cannot be run, or one that hangs
+                lasting = not isinstance(error, OSError) or error.errno not in SHORTAGES
+                tried = Tried(works=False, reason=f"trying it failed: {error}", lasting=lasting)
+            if tried.lasting:
                 self._tried[name] = tried
-                log.info("commands: %s %s", name, "works" if tried.works else f"cannot be used: {tried.reason}")
+            log.info("commands: %s %s", name, "works" if tried.works else f"cannot be used: {tried.reason}")
+            return tried
 
     async def _try_bubblewrap(self) -> Tried:
         from gateway.sandbox.probe import try_bubblewrap
@@ -234,6 +223,21 @@ class CommandSandbox:
             folder = self._tmp[agent] = os.path.realpath(tempfile.mkdtemp(prefix="homebody-tmp-"))
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # where `close` is not reached
         return folder
+
+
+def _judge(choice: Choice, trials: Mapping[str, Tried]) -> Standing:
+    if choice == "off":
+        return Standing(rung="off", reason="the settings switch it off (tools.exec.sandbox, sandbox.mode)")
+    if choice in ("bwrap", "landlock"):
+        tried = trials[choice]
+        rung: Rung = "bwrap" if choice == "bwrap" else "landlock"
+        return Standing(rung=rung if tried.works else "off", reason=tried.reason, hint=tried.hint, usable=tried.works)
+    best = trials["bwrap"]
+    if best.works:
+        return Standing(rung="bwrap", reason=best.reason, hint=best.hint)
+    second = trials["landlock"]
+    reasons = [best.reason, *(() if second.works else (second.reason,))]
+    return Standing(rung="landlock" if second.works else "off", reason="; ".join(reasons), hint=best.hint)
 
 
 def _wanted(said: ExecSettings) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.sandbox import landlock, restrict
@@ -22,19 +21,11 @@ from gateway.sandbox.bubblewrap import Bubblewrap
 from gateway.sandbox.check import Confine, Findings, check, interpreter
 from gateway.sandbox.landlock import Landlock
 from gateway.sandbox.places import Places
-from gateway.sandbox.protocol import Confined, Limits, Request
+from gateway.sandbox.protocol import Confined, Limits, Request, Tried
 
 _INSTALL = {"debian": "apt install bubblewrap", "fedora": "dnf install bubblewrap", "arch": "pacman -S bubblewrap",
             "suse": "zypper install bubblewrap", "alpine": "apk add bubblewrap"}  # fmt: skip
 DOCS = "docs/confinement.md"
-
-
-class Tried(Struct, frozen=True, kw_only=True):
-    """What came of trying one means. ``reason`` and ``hint`` say why it is missing, or what it lacks here."""
-
-    works: bool
-    reason: str = ""
-    hint: str = ""
 
 
 async def try_bubblewrap(closed: Sequence[str]) -> tuple[Bubblewrap | None, Tried]:
@@ -45,12 +36,16 @@ async def try_bubblewrap(closed: Sequence[str]) -> tuple[Bubblewrap | None, Trie
     if program is None:
         return None, Tried(works=False, reason="bubblewrap is not installed", hint=_install())
     first: Findings | None = None
+    short = False
     for found in await asyncio.to_thread(_variants, program):
         findings = await check(_bubblewrapped(found), closed=closed)
         if findings.holds:
-            return found, Tried(works=True, **_lacking(found, first))
-        first = first or findings
+            reason, hint = _lacking(found, first)
+            return found, Tried(works=True, reason=reason, hint=hint)
+        first, short = first or findings, short or findings.short
     assert first is not None
+    if short:
+        return None, Tried(works=False, reason=f"bubblewrap could not be tried: {_findings_text(first)}", lasting=False)
     return None, Tried(
         works=False, reason=f"bubblewrap does not work here: {_findings_text(first)}", hint=why_forbidden(first.error)
     )
@@ -74,7 +69,8 @@ async def try_landlock(tmp: str, closed: Sequence[str]) -> tuple[Landlock | None
     findings = await check(confine, closed=closed)
     if findings.holds:
         return found, Tried(works=True)
-    return None, Tried(works=False, reason=f"Landlock does not work here: {_findings_text(findings)}")
+    what = "could not be tried" if findings.short else "does not work here"
+    return None, Tried(works=False, reason=f"Landlock {what}: {_findings_text(findings)}", lasting=not findings.short)
 
 
 def _variants(program: str) -> list[Bubblewrap]:
@@ -93,11 +89,11 @@ def _bubblewrapped(found: Bubblewrap) -> Confine:
     return confine
 
 
-def _lacking(found: Bubblewrap, first: Findings | None) -> dict[str, str]:
+def _lacking(found: Bubblewrap, first: Findings | None) -> tuple[str, str]:
     if found.proc or first is None:
-        return {}
+        return "", ""
     hint = f"Containers hide parts of /proc, as do ProtectKernelTunables=, ProtectKernelLogs= and ProcSubset= of systemd. See {DOCS}."
-    return {"reason": f"commands have no /proc, as it cannot be mounted here ({_findings_text(first)})", "hint": hint}
+    return f"commands have no /proc, as it cannot be mounted here ({_findings_text(first)})", hint
 
 
 def _findings_text(findings: Findings) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import errno
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -108,6 +109,22 @@ class Standing(Struct, frozen=True, kw_only=True):
     reason: str = ""
     hint: str = ""
     usable: bool = True
+
+
+SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""Errors of a system that is short of descriptors, memory or processes: they say nothing about what works on it."""
+
+
+class Tried(Struct, frozen=True, kw_only=True):
+    """What came of trying one means. ``reason`` and ``hint`` say why it is missing, or what it lacks here.
+
+    Not ``lasting``: the system was short of something, so it is to be tried again.
+    """
+
+    works: bool
+    reason: str = ""
+    hint: str = ""
+    lasting: bool = True
 
 
 class CannotConfine(HomebodyError):

@@ -6,10 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
-import resource
 import socket
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -18,10 +15,12 @@ from gateway.api.routes.health import health_routes
 from gateway.api.server import serve_tcp, serve_unix
 from gateway.base.api_token import FixedToken
 from gateway.settings.http_settings import GatewaySettings
+from tests.descriptors import free_descriptors
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
 
     import pytest
 
@@ -36,23 +35,6 @@ async def facts() -> Mapping[str, Any]:
 
 
 ROUTES = health_routes(ready={}, status=facts, log=LOG)
-
-
-@contextmanager
-def free_descriptors(number: int) -> Iterator[None]:
-    """Let this process open so many more than it has open now."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
-    gaps = [os.dup(0)]
-    while gaps[-1] <= highest:
-        gaps.append(os.dup(0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (gaps[-1] + 1 + number, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for gap in gaps:
-            os.close(gap)
 
 
 @contextlib.asynccontextmanager

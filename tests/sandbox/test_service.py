@@ -14,6 +14,7 @@ import pytest
 from gateway.cli import main
 from gateway.sandbox.probe import why_forbidden
 from gateway.sandbox.protocol import CannotConfine
+from tests.descriptors import free_descriptors, open_descriptors
 from tests.sandbox.running import Confining, run
 
 if TYPE_CHECKING:
@@ -40,6 +41,20 @@ async def standing(place: Path, main: bool = True, **settings: object) -> Standi
 async def test_bubblewrap_is_taken_where_it_works(tmp_path: Path) -> None:
     found = await standing(tmp_path)
     assert (found.rung, found.reason, found.usable) == ("bwrap", "", True)
+
+
+@pytest.mark.parametrize("free", [0, 8, 16])
+async def test_a_trial_that_found_no_descriptors_says_nothing_lasting(tmp_path: Path, free: int) -> None:
+    sandbox = Confining(tmp_path, {"agents": {"defaults": {"workspace": str(tmp_path / "workspace")}}}).sandbox
+    before = open_descriptors()
+    with free_descriptors(free):
+        found = await sandbox.standing("main")
+    assert (found.rung, sandbox.known_standing("main")) == ("off", None)
+    assert "Too many open files" in found.reason
+    assert open_descriptors() <= before
+    found = await sandbox.standing("main")
+    assert (found.rung, found.reason) == ("bwrap", "")
+    assert sandbox.known_standing("main") == found
 
 
 async def test_without_bubblewrap_landlock_is_taken_and_the_mend_is_said(
