@@ -296,7 +296,7 @@ async def test_what_was_missed_comes_after_all_when_it_is_asked_for(tmp_path: Pa
         assert [button.value for button in told.buttons] == ["/missed"]
         await ledger.outbox.sending(told.id)
         await ledger.outbox.sent(told.id, "p")
-        assert await ledger.outbox.revive_expired(CHAT.address) == 2
+        assert await ledger.outbox.revive_expired(CHAT.address) == 3
         assert await ledger.outbox.revive_expired(CHAT.address) == 0
         await ledger.outbox.enqueue([chunk("newer")])
         came = []
@@ -304,7 +304,7 @@ async def test_what_was_missed_comes_after_all_when_it_is_asked_for(tmp_path: Pa
             came.append(here[0].text)
             await ledger.outbox.sending(here[0].id)
             await ledger.outbox.sent(here[0].id, "p")
-        assert came == ["one", "two", "newer"]
+        assert came == ["one", "two", "refused", "newer"]
         clock.move(8 * 24 * 3600)
         assert await ledger.outbox.revive_expired(OTHER.address) == 0
 
