@@ -11,7 +11,7 @@ from channels.messages import ChatAddress
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.dependencies import Dependencies
-from gateway.base.errors import StorageFailed
+from gateway.base.errors import StorageFailed, no_descriptor
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Turn
 from gateway.outbound.owner_notifications import OwnerNotifications, StartupNotices
@@ -84,6 +84,7 @@ class QueueParts:
         go_on(self.lanes, turn)
 
     def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
+        error = no_descriptor(error) or error
         if isinstance(error, StorageFailed):
             log.warning("a turn of %s failed: %s", ticket.session, error)
             self.storage_retry.met(ticket, error)

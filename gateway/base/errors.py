@@ -14,7 +14,7 @@ HomebodyError               1   the command failed
 ├── GatewayNotResponding    1   a gateway holds the state lock but does not listen (yet)
 ├── HolderAway              1   the gateway of a cluster that something belongs to cannot be reached, or there is none at the moment
 ├── AlreadyRunning          5   another process holds the state lock
-└── StorageFailed           6   the disk is full, read-only or unreadable
+└── StorageFailed           6   the disk is full, read-only or unreadable, or too many files are open
 
 The number is the exit code of the process. 0 is success, 130 an interruption by Ctrl-C.
 """
@@ -43,8 +43,13 @@ STATE_HELD = 5
 STORAGE_FAILED = 6
 INTERRUPTED = 130
 
-_STORAGE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+_STORAGE_ERRNOS = _NO_DESCRIPTOR | frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
+)
 _STORAGE_HINTS = {
+    errno.EMFILE: "A higher limit is set by LimitNOFILE= in the systemd unit, or by ulimit -n; ls -l /proc/PID/fd shows what is open.",
+    errno.ENFILE: "The whole machine has too many files open: end programs, or raise fs.file-max (sudo sysctl).",
     errno.ENOSPC: "Free some space on that disk and run the command again.",
     errno.EDQUOT: "Free some of your disk quota and run the command again.",
     errno.EFBIG: "Raise the file size limit (ulimit -f) and run the command again.",
@@ -168,7 +173,7 @@ class AlreadyRunning(HomebodyError):
 
 
 class StorageFailed(HomebodyError):
-    """Raised when the disk is full, read-only or unreadable."""
+    """Raised when the disk is full, read-only or unreadable, or too many files are open."""
 
     exit_code = STORAGE_FAILED
 
@@ -183,6 +188,13 @@ class StorageFailed(HomebodyError):
 
 class StorageAway(StorageFailed):
     """Raised when the server of the database does not answer, or is only starting: later it may."""
+
+
+def no_descriptor(error: Exception) -> StorageFailed | None:
+    """Return the error where a file or connection could not be opened because too many are open; None for any other."""
+    if isinstance(error, OSError) and error.errno in _NO_DESCRIPTOR:
+        return StorageFailed.from_os(error, "open this file", error.filename or "storage")
+    return None
 
 
 def first_of(error: BaseException) -> BaseException:

@@ -103,7 +103,9 @@ class Answering:
                     await self._endings.cancelled(ticket, context)
                     return
                 await finish_despite_cancel(self._endings.failed(context, blocks, error))
-            except Exception:
+            except Exception as error:
+                if (short := errors.no_descriptor(error)) is not None:
+                    raise short from error
                 # a defect, in this code or a library: the sender gets an error instead of no answer
                 log.exception("the turn failed over a defect")
                 await finish_despite_cancel(self._endings.failed(context, blocks))
