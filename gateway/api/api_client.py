@@ -32,6 +32,8 @@ _OK, _NOT_FOUND, _GONE, _NOT_NOW = 200, 404, 410, 503
 _DATA = b"data: "
 
 OTHER_VERSION = "the gateway that runs is of another version than this command, and does not understand it"
+BROKE = "the gateway could not answer this, for a reason of its own"
+LOG_TELLS = "Its log tells why: homebody logs --level error --since 10m"
 RESTART = "Start it again: homebody restart"
 _KINDS = {kind.exit_code: kind for kind in (UsageError, NoModel, AlreadyRunning, StorageFailed)}
 
@@ -59,6 +61,8 @@ async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
     said = answered(answer)
     if "result" in said:
         return said["result"]
+    if "error" not in said and answer.is_server_error:
+        raise HomebodyError(BROKE, where=str(state), hint=LOG_TELLS)
     kind = _KINDS.get(said.get("exitCode", 0), HomebodyError)
     raise kind(str(said.get("error", OTHER_VERSION)), where=str(said.get("where", "")), hint=str(said.get("mend", RESTART)))
 
@@ -248,6 +252,8 @@ def _not_attached(answer: httpx.Response) -> NoReturn:
 
 def _refused(answer: httpx.Response) -> NoReturn:
     told = answered(answer)
+    if "error" not in told and answer.is_server_error:
+        raise ChannelError(BROKE, hint=LOG_TELLS)
     if "error" not in told or answer.status_code == _NOT_FOUND:
         raise ChannelError(OTHER_VERSION, hint=RESTART)
     raise ChannelError(str(told["error"]), hint=str(told.get("mend", "")))

@@ -15,6 +15,7 @@ from gateway.api.routes.admin import admin_routes
 from gateway.api.server import serve_unix
 from gateway.api.unix_socket import SOCKET
 from gateway.base.errors import GatewayNotResponding, HomebodyError, NoModel, StorageFailed, UsageError
+from tests.http.broken_server import broken
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -88,6 +89,13 @@ async def test_a_gateway_from_before_the_api_is_told_as_another_version(tmp_path
             await ask(tmp_path, "status")
     assert "homebody restart" in caught.value.hint
     assert not isinstance(caught.value, GatewayNotResponding)  # waiting for it would be in vain
+
+
+async def test_a_gateway_that_breaks_over_a_call_is_not_told_as_another_version(tmp_path: Path) -> None:
+    async with await asyncio.start_unix_server(broken, tmp_path / SOCKET):
+        with pytest.raises(HomebodyError, match="could not answer this") as caught:
+            await ask(tmp_path, "status")
+    assert "homebody logs" in caught.value.hint
 
 
 async def test_a_gateway_that_ends_without_an_answer_is_told_so(tmp_path: Path) -> None:

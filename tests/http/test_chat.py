@@ -20,6 +20,7 @@ from gateway.api.routes.chat_stream import ChatRoutes
 from gateway.api.server import serve_unix
 from gateway.base.clock import ManualClock
 from gateway.base.errors import HomebodyError
+from tests.http.broken_server import broken
 from tests.peers.door import BookDoor
 
 if TYPE_CHECKING:
@@ -310,6 +311,13 @@ async def test_a_gateway_from_before_the_api_is_told_as_another_version(tmp_path
             await ChatConnection.open(tmp_path / "chat.sock")
     assert "homebody restart" in caught.value.hint
     assert not isinstance(caught.value, LinkLost)  # waiting for it would be in vain
+
+
+async def test_a_gateway_that_breaks_over_a_conversation_is_not_told_as_another_version(tmp_path: Path) -> None:
+    async with await asyncio.start_unix_server(broken, tmp_path / "chat.sock"):
+        with pytest.raises(ChannelError, match="could not answer this") as caught:
+            await ChatConnection.open(tmp_path / "chat.sock")
+    assert "homebody logs" in caught.value.hint
 
 
 async def test_a_reply_that_was_yielded_is_confirmed_though_the_conversation_ends_at_once(house: Served) -> None:
