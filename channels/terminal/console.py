@@ -287,6 +287,8 @@ class ChatConsole:
         except ChannelError as error:
             self._awaited.discard(key)
             self._last.hear(Rejected(key, str(error)))
+            if not self._awaited:
+                self._screen.end()
             self._screen.trouble(str(error), error.hint)
 
     async def _stop(self) -> None:

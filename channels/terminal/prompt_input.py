@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyPressEvent
 
 
+class KeptHistory(FileHistory):
+    """A history in a file. What the file does not take (its disk is full) is known until the chat ends."""
+
+    def store_string(self, string: str) -> None:
+        """Add a message to the file."""
+        with contextlib.suppress(OSError):
+            super().store_string(string)
+
+
 def typed_before(path: Path | None) -> History:
     """Return the history kept in a file of the owner's alone, or in memory where that cannot be."""
     if path is None:
@@ -23,7 +33,7 @@ def typed_before(path: Path | None) -> History:
     try:
         path.touch(mode=0o600)
         with path.open("r+b"):
-            return FileHistory(path)
+            return KeptHistory(path)
     except OSError:
         return InMemoryHistory()
 

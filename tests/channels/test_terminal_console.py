@@ -20,17 +20,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from prompt_toolkit.output.vt100 import Vt100_Output
 from rich.cells import cell_len
 from rich.console import Console
 
+from channels.errors import ChannelError
 from channels.live import Activity, Delta, Note, Reply
 from channels.terminal.console import ChatConsole, status_line
 from channels.terminal.prompt_input import SlashCompleter
 from channels.terminal.screen import Screen
 from gateway.base.clock import SystemClock
+from tests.full_disk import no_file_may_grow
 from tests.patience import PATIENCE
 from tests.peers.parrot import Parrot
 
@@ -40,18 +44,28 @@ if TYPE_CHECKING:
 
     from prompt_toolkit.application.current import AppSession
     from prompt_toolkit.input import PipeInput
+    from prompt_toolkit.output import Output
 
 ENTER = "\r"
 CTRL_C = "\x03"
 CTRL_D = "\x04"
 DUMB: Any = {"force_terminal": True, "_environ": {"TERM": "dumb"}}
+DRAWING: Any = {"force_terminal": True, "_environ": {"TERM": "xterm"}}
 PASTE = "\x1b[200~{}\x1b[201~"
 
 
 class Seat:
     """A person at a conversation whose keys and sight are at hand."""
 
-    def __init__(self, keys: PipeInput, terminal: AppSession, history: Path | None = None, *, dumb: bool = False) -> None:
+    def __init__(
+        self,
+        keys: PipeInput,
+        terminal: AppSession,
+        history: Path | None = None,
+        *,
+        dumb: bool = False,
+        sink: Output | None = None,
+    ) -> None:
         self.house = Parrot(SystemClock())
         self.link = self.house.channel.attachment("local")
         self.terminal = terminal
@@ -66,8 +80,8 @@ class Seat:
             commands={"/help": "what there is", "/status": "how it stands"},
             greeting="Hello.",
             source=keys,
-            sink=DummyOutput(),
-            console=Console(file=self.sight, width=80, **(DUMB if dumb else {})),
+            sink=sink or DummyOutput(),
+            console=Console(file=self.sight, width=80, **(DUMB if dumb else DRAWING if sink else {})),
         )
 
     @property
@@ -93,9 +107,11 @@ class Seat:
 
 
 @asynccontextmanager
-async def seated(history: Path | None = None, *, dumb: bool = False) -> AsyncIterator[tuple[Seat, asyncio.Task[int]]]:
+async def seated(
+    history: Path | None = None, *, dumb: bool = False, sink: Output | None = None
+) -> AsyncIterator[tuple[Seat, asyncio.Task[int]]]:
     with create_pipe_input() as keys, create_app_session() as terminal:
-        seat = Seat(keys, terminal, history, dumb=dumb)
+        seat = Seat(keys, terminal, history, dumb=dumb, sink=sink)
         serving = asyncio.ensure_future(seat.house.channel.run(seat.house))
         talking = asyncio.ensure_future(seat.conversation.run())
         try:
@@ -223,6 +239,36 @@ async def test_a_history_that_cannot_be_kept_does_not_matter(tmp_path: Path) -> 
         await seat.until(lambda: "echo: hello" in seat.sight.getvalue())
         seat.keys.send_text(CTRL_D)
         assert await talking == 0
+
+
+async def test_a_history_that_a_full_disk_does_not_take_is_known_until_the_end(tmp_path: Path) -> None:
+    broken = list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: broken.append(context))
+    async with seated(tmp_path / "history") as (seat, _):
+        await seat.until(lambda: seat.prompts)
+        with no_file_may_grow():
+            seat.keys.send_text("hello" + ENTER)
+            await seat.until(lambda: "echo: hello" in seat.sight.getvalue())
+        await seat.until(lambda: seat.prompts)
+        seat.keys.send_text("\x1b[A")
+        await seat.until(lambda: seat.typed == "hello")
+        assert not broken
+
+
+async def test_nothing_is_awaited_after_a_message_that_was_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise ChannelError("the disk is full", hint="free some space")
+
+    drawn = io.StringIO()
+    async with seated(sink=Vt100_Output(drawn, lambda: Size(24, 80), term="xterm")) as (seat, _):
+        monkeypatch.setattr(seat.link, "say", refuse)
+        await seat.until(lambda: seat.prompts)
+        seat.keys.send_text("hello" + ENTER)
+        await seat.until(lambda: "free some space" in seat.sight.getvalue() and seat.prompts)
+        seat.keys.send_text("next")
+        await seat.until(lambda: "next" in drawn.getvalue())
+    assert "hello" in drawn.getvalue()
+    assert "…" not in drawn.getvalue()
 
 
 def screen_on(sight: io.StringIO, *, height: int = 24, **environ: str) -> Screen:
