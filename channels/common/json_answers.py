@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import aiohttp
@@ -11,6 +11,20 @@ if TYPE_CHECKING:
 
 class BadAnswer(Exception):
     """What answered is not the API that was asked, or does not speak as documented: a proxy before it, for instance."""
+
+
+_OF_SERVERS: Final = frozenset({413, 429})
+"""Statuses that the server's own front gives for its API: a body that is too large, too many requests."""
+
+
+def is_page(status: int) -> bool:
+    """Return whether an answer that is not the API's own, with this status, comes from something in between and not from the server."""
+    return 300 <= status < 500 and status not in _OF_SERVERS  # noqa: PLR2004
+
+
+def in_between(whom: str, status: int) -> str:
+    """Say who answered, where an answer is not that of the API."""
+    return f"something between here and {whom} answered with a page of its own (status {status}): a proxy, a firewall or a sign-in page"
 
 
 async def read_json(response: aiohttp.ClientResponse, largest: int) -> Any:

@@ -56,6 +56,15 @@ TROUBLE = (discord.DiscordException, aiohttp.ClientError, OSError, asyncio.Timeo
 """What passing trouble looks like; the library lets those of its transport through."""
 
 
+class InBetween(discord.DiscordException):
+    """Something between here and Discord refused a request: Discord itself has said nothing."""
+
+
+def is_json(error: discord.HTTPException) -> bool:
+    """Return whether an error holds an answer in Discord's form."""
+    return str(error.response.headers.get("Content-Type") or "").startswith("application/json")
+
+
 def wrong_token(settings: DiscordAccount) -> ChannelBroken:
     """Return the error for a token that the server does not know."""
     where = "" if settings.api_root == OFFICIAL else f" at {settings.api_root}"
@@ -89,12 +98,14 @@ def closed_for_good(settings: DiscordAccount, code: int) -> ChannelBroken:
 def meaning(error: discord.HTTPException) -> tuple[str, str]:
     """Return the meaning of an error, and the hint."""
     code = 40005 if error.status == _TOO_LARGE else error.code
-    text, hint = _MEANINGS.get(code, (error.text[:200], ""))
+    text, hint = _MEANINGS.get(code, (error.text[:200] if is_json(error) else "the answer was no JSON, as of a proxy", ""))
     return f"Discord: {error.status} ({code}) {text}", hint
 
 
 def send_error(error: BaseException) -> ChannelError:
     """Return NotSent for a failed send that had no effect, else Uncertain."""
+    if isinstance(error, InBetween):
+        return NotSent(str(error))
     if isinstance(error, discord.RateLimited):
         return NotSent("Discord asks to wait", retry_after=error.retry_after)
     if isinstance(error, discord.HTTPException):

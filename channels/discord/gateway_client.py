@@ -16,7 +16,8 @@ from discord.http import HTTPClient, Route
 
 from channels.common.backoff import Backoff
 from channels.common.event_guard import MALFORMED, whereabouts
-from channels.discord.api_errors import FOR_GOOD, TROUBLE, closed_for_good, no_intent, wrong_token
+from channels.common.json_answers import in_between, is_page
+from channels.discord.api_errors import FOR_GOOD, TROUBLE, InBetween, closed_for_good, is_json, no_intent, wrong_token
 from channels.discord.settings import DiscordAccount, DiscordPresence
 from channels.protocol import Clock
 from channels.waits import seconds_to_wait
@@ -46,7 +47,7 @@ class PatientHttp(HTTPClient):
     async def request(self, route: Route, **arguments: Any) -> Any:
         """Make a request, or raise ``RateLimited`` without a request while a rate limit lasts.
 
-        Raises ``ClientException`` for an answer that is not Discord's.
+        Raises ``ClientException`` for an answer that is not Discord's, ``InBetween`` where that is a refusal.
         """
         key = f"{route.key} {route.major_parameters}"
         left = max(self._until.get(one, 0.0) for one in (key, _EVERYWHERE)) - self._clock.monotonic()
@@ -61,6 +62,10 @@ class PatientHttp(HTTPClient):
             if isinstance(error, KeyError) and error.args != ("retry_after",):
                 raise
             raise self._limited(key, None) from error  # the library reads the time of a 429 as it comes
+        except discord.HTTPException as error:
+            if not is_page(error.status) or is_json(error):
+                raise
+            raise InBetween(in_between("Discord", error.status)) from None
         except ValueError as error:
             raise discord.ClientException(NO_JSON) from error
         if isinstance(answer, str) and answer:  # the library hands on the text of whatever stands before Discord

@@ -24,7 +24,8 @@ _FOR_GOOD = {400, 403, 404, 413}
 
 def signed_out(error: Refused) -> bool:
     """Return whether the homeserver does not accept the access token any more."""
-    return error.code in SIGNED_OUT or (error.status == _UNAUTHORISED and error.code != "M_LIMIT_EXCEEDED")
+    unauthorised = error.status == _UNAUTHORISED and error.code != "M_LIMIT_EXCEEDED" and not error.page
+    return error.code in SIGNED_OUT or unauthorised
 
 
 def broken(error: Refused, *, by_password: bool) -> ChannelBroken:
@@ -51,6 +52,8 @@ def send_error(error: Exception) -> ChannelError:
 def _refused(error: Refused) -> ChannelError:
     if error.code == "M_LIMIT_EXCEEDED" or error.status == _TOO_MANY:
         return NotSent("the homeserver asks to wait", retry_after=error.retry_after or 5.0)
+    if error.page:
+        return NotSent(str(error))
     if signed_out(error):
         return NotSent(f"the device is signed out: {error}")
     if error.status in _FOR_GOOD:

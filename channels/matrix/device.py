@@ -70,7 +70,8 @@ async def _by_password(settings: MatrixAccount, http: MatrixHttp, folder: Path |
     try:
         found = await http.ask("POST", path("login"), asked)
     except Refused as error:
-        if error.status == _FORBIDDEN or error.code in {"M_FORBIDDEN", "M_USER_DEACTIVATED", "M_INVALID_USERNAME", "M_UNKNOWN"}:
+        refused = error.status == _FORBIDDEN and not error.page
+        if refused or error.code in {"M_FORBIDDEN", "M_USER_DEACTIVATED", "M_INVALID_USERNAME", "M_UNKNOWN"}:
             raise ChannelBroken(
                 f"the homeserver does not accept channels.matrix.userId and password: {error}",
                 hint="homebody config set channels.matrix.password PASSWORD, then: homebody channels restart matrix",

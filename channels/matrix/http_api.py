@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from channels.common.json_answers import BadAnswer, read_json
+from channels.common.json_answers import BadAnswer, in_between, is_page, read_json
 from channels.waits import seconds_to_wait
 
 V3: Final = "/_matrix/client/v3"
@@ -34,15 +34,19 @@ class Refused(Exception):
     text: str
     retry_after: float | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
+    page: bool = False
+    """Something between here and the homeserver answered: the homeserver itself has said nothing."""
 
     def __str__(self) -> str:
         """Return the error as the homeserver words it."""
+        if self.page:
+            return in_between("the homeserver", self.status)
         return f"{self.text or 'no reason given'} ({self.code or self.status})"
 
     @property
     def passing(self) -> bool:
-        """Whether the same request may succeed later: the server fails, or asks to wait."""
-        return self.status >= _SERVER_FAILS or self.code == "M_LIMIT_EXCEEDED"
+        """Whether the same request may succeed later: the server fails, or asks to wait, or did not answer itself."""
+        return self.page or self.status >= _SERVER_FAILS or self.code == "M_LIMIT_EXCEEDED"
 
 
 TROUBLE: Final = (aiohttp.ClientError, TimeoutError, OSError, Refused, BadAnswer)
@@ -126,4 +130,5 @@ def refusal(status: int, found: object, retry_after: str | None = None) -> Refus
     wait = seconds_to_wait(fields.get("retry_after_ms"), unit=0.001)
     if wait is None:
         wait = seconds_to_wait(retry_after)
-    return Refused(status, str(fields.get("errcode") or ""), str(fields.get("error") or "")[:300], wait, fields)
+    page = is_page(status) and not isinstance(found, dict)
+    return Refused(status, str(fields.get("errcode") or ""), str(fields.get("error") or "")[:300], wait, fields, page)

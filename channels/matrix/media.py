@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
+from channels.common.json_answers import BadAnswer, read_json
 from channels.common.saving import check_size, save
 from channels.errors import ChannelError, NotFetched, NotSent
 from channels.matrix.attachments import parsed_handle
-from channels.matrix.http_api import OLD_MEDIA, TROUBLE, V1_MEDIA, MatrixHttp, Refused, refusal
+from channels.matrix.http_api import LARGEST, OLD_MEDIA, TROUBLE, V1_MEDIA, MatrixHttp, Refused, refusal
 
 if TYPE_CHECKING:
     from channels.messages import Attachment, OutboundFile
@@ -39,7 +40,7 @@ async def fetch(http: MatrixHttp, attachment: Attachment, path: Path, limit: int
                 if response.status in _GONE and base == V1_MEDIA:
                     continue
                 if response.status >= _FINE:
-                    gone = response.status in _GONE
+                    gone = response.status in _GONE and response.content_type == "application/json"
                     raise NotFetched(f"the homeserver returned {response.status} instead of the file", permanent=gone)
                 check_size(response.content_length or 0, limit)
                 blocks = response.content.iter_chunked(PIECE)
@@ -92,7 +93,7 @@ async def upload(http: MatrixHttp, file: OutboundFile, *, encrypt: bool, most: f
     query = None if encrypt else {"filename": file.name}
     whole = seconds + len(content) / SLOWEST
     async with http.open("POST", f"{OLD_MEDIA}/upload", content, media_type=media_type, query=query, seconds=whole) as response:
-        found = await response.json(content_type=None)
+        found = await read_json(response, LARGEST)
         if response.status == _TOO_LARGE:
             raise NotSent(
                 f"{file.name!r} has {len(content) / 1_048_576:.1f} MB, which is more than the homeserver takes",
@@ -101,7 +102,9 @@ async def upload(http: MatrixHttp, file: OutboundFile, *, encrypt: bool, most: f
             )
         if response.status >= _FINE:
             raise refusal(response.status, found, response.headers.get("Retry-After"))
-    address = str(found["content_uri"])
+    address = found.get("content_uri") if isinstance(found, dict) else None
+    if not isinstance(address, str):
+        raise BadAnswer("the answer to an upload does not say where the file is")
     return {"info": info, **({"url": address} if secret is None else {"file": {**secret, "url": address}})}
 
 

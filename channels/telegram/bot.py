@@ -16,7 +16,7 @@ from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, Re
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 from channels.telegram.proxy import proxy_of
 from channels.telegram.settings import OFFICIAL, TelegramAccount
-from channels.telegram.transport import NotWritten, PatientTransport, Seconds, Transport
+from channels.telegram.transport import InBetween, NotWritten, PatientTransport, Seconds, Transport
 
 if TYPE_CHECKING:
     import ssl
@@ -168,7 +168,7 @@ def send_error(error: TelegramError, bot: Bot) -> ChannelError:
         return NotSent(text, permanent=True, hint="the public Bot API server accepts 50 MB from bots, your own server 2 GB")
     if isinstance(error, InvalidToken):
         return NotSent(f"Telegram: the token is not accepted ({type(error).__name__})")
-    if isinstance(error, ChatMigrated | NotWritten) or "(429)" in text:
+    if isinstance(error, ChatMigrated | NotWritten | InBetween) or "(429)" in text:
         return NotSent(text)
     return Uncertain(text)
 

@@ -8,6 +8,7 @@ address, because addresses carry the token.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 from collections.abc import AsyncIterator, Sequence
@@ -21,6 +22,7 @@ from aiohttp.payload import Payload
 from telegram.error import NetworkError, TelegramError
 from telegram.request import BaseRequest, RequestData
 
+from channels.common.json_answers import in_between, is_page
 from channels.telegram.proxy import SOCKS, socks_connector, socks_failures
 from channels.waits import seconds_to_wait
 
@@ -52,6 +54,10 @@ _TOO_MANY: Final = 429
 
 class NotWritten(NetworkError):
     """A request did not leave as a whole, so that it has no effect."""
+
+
+class InBetween(NetworkError):
+    """Something between here and the server refused a request: the server itself has said nothing."""
 
 
 class Transport(BaseRequest):
@@ -110,6 +116,7 @@ class Transport(BaseRequest):
 
         Raises:
             NotWritten: it did not leave.
+            InBetween: something before the server refused it.
             NetworkError: it may have left, and there is no whole answer.
         """
         unset, usual = BaseRequest.DEFAULT_NONE, self._seconds
@@ -124,10 +131,13 @@ class Transport(BaseRequest):
         )
         try:
             async with self._opened().request(method, url, data=body, timeout=timeout, allow_redirects=False) as answer:
-                return answer.status, await answer.read()
+                status, content = answer.status, await answer.read()
         except self._failures as error:
             kind = NetworkError if body.left else NotWritten
             raise kind(body.unreadable or words_of(error, urlsplit(url).hostname or "")) from None
+        if is_page(status) and not _is_own(content):
+            raise InBetween(in_between(urlsplit(url).hostname or "", status))
+        return status, content
 
     @asynccontextmanager
     async def stream(self, url: str) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -266,6 +276,15 @@ class Body(Payload):
             raise
         async with asyncio.timeout(self.seconds):
             await stream.drain()
+
+
+def _is_own(content: bytes) -> bool:
+    """Return whether an answer is one of a Bot API server."""
+    try:
+        found: Any = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "ok" in found
 
 
 def _length(piece: IO[bytes]) -> int:

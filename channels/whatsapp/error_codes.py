@@ -81,6 +81,8 @@ def template_line(code: int, text: str) -> str:
 
 def broken(error: Refused, account: str) -> ChannelBroken | None:
     """Return what the owner must do about an error, or None when trying again can help, or another message go."""
+    if error.page:
+        return None
     section = section_of(account)
     if error.code == 190 or (error.code == 0 and error.status == _UNAUTHORISED):  # noqa: PLR2004 - Meta's code of a token
         return ChannelBroken(
@@ -126,6 +128,8 @@ def send_error(error: BaseException, attempt: int = 1) -> ChannelError:
 
 
 def _refused(error: Refused, attempt: int) -> ChannelError:
+    if error.page:
+        return NotSent(f"WhatsApp: {error}")
     if error.code not in TOO_OFTEN and (error.status >= _SERVER or error.code in _METAS_OWN):
         return Uncertain(f"WhatsApp: {error}")
     if _no_such_number(error):

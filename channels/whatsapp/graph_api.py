@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from channels.common.json_answers import BadAnswer, read_json
+from channels.common.json_answers import BadAnswer, in_between, is_page, read_json
 from channels.whatsapp.settings import OFFICIAL
 
 if TYPE_CHECKING:
@@ -28,15 +28,21 @@ _META: Final = (".fbsbx.com", ".facebook.com", ".fbcdn.net", ".whatsapp.net")
 
 @dataclass
 class Refused(Exception):
-    """Meta answered with an error. ``code`` is its own number, 0 where the answer holds none: a proxy's page, say."""
+    """Meta answered with an error. ``code`` is its own number, 0 where the answer holds none.
+
+    ``page``: something between here and Meta answered, and Meta itself has said nothing.
+    """
 
     status: int
     code: int
     text: str
     subcode: int = 0
+    page: bool = False
 
     def __str__(self) -> str:
         """Return the error as Meta words it."""
+        if self.page:
+            return in_between("Meta", self.status)
         return f"{self.text or 'no reason given'} ({self.code or f'status {self.status}'})"
 
 
@@ -130,4 +136,5 @@ def refusal(status: int, found: object) -> Refused:
     data = fields.get("error_data")
     details = str(data.get("details") or "") if isinstance(data, dict) else ""
     code, subcode = (one if isinstance(one := fields.get(key), int) else 0 for key in ("code", "error_subcode"))
-    return Refused(status, code, (details or str(fields.get("message") or ""))[:300], subcode)
+    page = is_page(status) and not isinstance(found, dict)
+    return Refused(status, code, (details or str(fields.get("message") or ""))[:300], subcode, page)

@@ -101,7 +101,7 @@ async def upload(api: GraphApi, file: OutboundFile, media_type: str, size: int, 
     try:
         return await api.upload(form, seconds + size / SLOWEST)
     except Refused as error:
-        passing = error.status >= _SERVER or error.code in TOO_OFTEN or error.status == _TOO_MANY
+        passing = error.page or error.status >= _SERVER or error.code in TOO_OFTEN or error.status == _TOO_MANY
         raise NotSent(f"WhatsApp does not take the file: {error}", permanent=not passing and error.code != 190) from error  # noqa: PLR2004 - the token
     except (*TROUBLE, KeyError) as error:
         raise NotSent(f"the file could not be uploaded: {str(error) or type(error).__name__}") from error
@@ -133,7 +133,7 @@ async def _looked_up(api: GraphApi, handle: str) -> dict[str, Any]:
     try:
         return await api.get(handle, phone_number_id=api.number)
     except Refused as error:
-        gone = error.status < _SERVER and error.code not in TOO_OFTEN | {190} and error.status != _TOO_MANY
+        gone = not error.page and error.status < _SERVER and error.code not in TOO_OFTEN | {190} and error.status != _TOO_MANY
         if not gone:
             raise
         raise NotFetched(f"the file is gone: WhatsApp keeps files for seven days ({error})") from error
