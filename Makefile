@@ -57,7 +57,7 @@ meaning: $(MEANING) ## install the model by which notes are found by their meani
 
 test: $(RUNTIME) $(TESTS) ## run all tests (ARGS="tests/http -k token" for some)
 	@sh tests/peers/install >&2 </dev/null
-	@exec $(BIN)/pytest -n 4 --dist worksteal $(ARGS)
+	@exec sh tests/in_memory $(BIN)/pytest -n 6 --dist worksteal $(ARGS)
 
 lint: $(EXTRAS) $(LINT) ## check style, types, layers, dependencies and container files
 	$(BIN)/ruff check .
@@ -69,7 +69,7 @@ lint: $(EXTRAS) $(LINT) ## check style, types, layers, dependencies and containe
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml docker/compose.cluster.yaml
 
 thorough: $(RUNTIME) $(TESTS) ## run the long tests, and the property tests with all their examples (make test tries a tenth)
-	@exec $(BIN)/pytest -n 4 --dist worksteal -m "hypothesis or long" --hypothesis-profile=thorough $(ARGS)
+	@exec sh tests/in_memory $(BIN)/pytest -n 6 --dist worksteal -m "hypothesis or long" --hypothesis-profile=thorough $(ARGS)
 
 fire: $(RUNTIME) $(TESTS) ## kill the gateway at every system call, and print a table (ARGS="--kills 400" for a sample)
 	@exec $(BIN)/python tests/fire/loop.py $(ARGS)

@@ -19,14 +19,18 @@ from pathlib import Path
 import pytest
 
 USER = "homebody"
+LONGEST = 40
+"""Letters of a folder below which a socket still has a name that the system takes."""
 
 
 class Server:
     """A server that listens on a socket in its folder alone."""
 
     def __init__(self, programs: Path) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="homebody-postgres-", dir="/tmp"))
+        short = tempfile.gettempdir() if len(tempfile.gettempdir()) < LONGEST else "/tmp"  # noqa: S108
+        self.folder = Path(tempfile.mkdtemp(prefix="homebody-postgres-", dir=short))
         self.programs = programs
+        self.starts = 0
         if os.geteuid() == 0:
             shutil.chown(self.folder, "nobody")
             self.programs = self._reachable(programs)
@@ -45,6 +49,7 @@ class Server:
 
     def start(self) -> None:
         """Start the server, which ends with this process however that ends, where the system can do that: with the thread that calls."""
+        self.starts += 1
         command = [*self._other_user("--pdeathsig", "INT"), str(self.programs / "postgres"), "-D", self.data]
         options = ("listen_addresses=", f"unix_socket_directories={self.folder}", "max_connections=40")
         command += [word for option in options for word in ("-c", option)]

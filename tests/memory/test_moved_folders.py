@@ -94,7 +94,9 @@ async def test_folders_of_extra_paths_may_come_later_and_be_exchanged(tmp_path: 
     async with watched(tmp_path, "../team", clock=clock) as memory:
         (tmp_path / "team").mkdir()
         (tmp_path / "team" / "a.md").write_text("A quokka\n")
-        await until_found(memory, "quokka", {"@team/a.md"})
+        await until_found(memory, "quokka", {"@team/a.md"})  # perhaps by a look of before
+        (tmp_path / "team" / "again.md").write_text("A quokka, again\n")
+        await until_found(memory, "quokka", {"@team/a.md", "@team/again.md"})
         (tmp_path / "team").rename(tmp_path / "team-of-old")
         await until_found(memory, "quokka", set())
         (tmp_path / "team").mkdir()

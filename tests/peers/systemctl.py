@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -61,8 +62,8 @@ class Unit:
             return
         if self.value("Type") != "notify":
             fail("this peer knows Type=notify alone")
-        address = STATE / f"{self.name}.notify"
-        address.unlink(missing_ok=True)
+        folder = tempfile.TemporaryDirectory()  # of a name that is short enough for a socket
+        address = Path(folder.name) / "notify"
         heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         heard.bind(str(address))
         watchdog = str(int(float(self.value("WatchdogSec")) * 1e6))
@@ -84,6 +85,7 @@ class Unit:
             except TimeoutError:
                 continue
         (STATE / f"{self.name}.heard").write_text("\n".join(messages))
+        folder.cleanup()
 
     def stop(self) -> None:
         pid = self.pid

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.paths import Paths
-from gateway.base.state_lock import describe
+from gateway.base.state_lock import Holder, describe
 from tests import programs
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     import subprocess
@@ -30,6 +32,14 @@ class Machine:
     @property
     def paths(self) -> Paths:
         return Paths(self.home / ".homebody")
+
+    def holder(self) -> Holder:
+        """Return the gateway that runs, once it has written down who it is."""
+        ends = time.monotonic() + PATIENCE
+        while not (found := describe(self.paths.state / "gateway.lock")) or not found.pid:
+            assert time.monotonic() < ends, "no gateway runs"
+            time.sleep(0.02)
+        return found
 
     def run(self, *arguments: str, code: int | None = 0, given: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command; its exit code must be ``code``."""

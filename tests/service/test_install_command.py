@@ -35,9 +35,8 @@ def test_setup_installs_the_service_and_stops_what_runs_in_the_background(machin
     background = json.loads(machine.run("start", "--json").stdout)["pid"]
     told = as_person(machine, "setup", "service", "--yes").stdout
     assert "systemctl --user enable homebody.service" in told
-    holder = describe(machine.paths.state / "gateway.lock")
-    assert holder is not None
-    assert holder.pid not in {0, background}
+    holder = machine.holder()
+    assert holder.pid != background
     status = json.loads(as_person(machine, "service", "status", "--json").stdout)
     assert (status["active"], status["pid"], status["outdated"]) == ("active", holder.pid, False)
     again = as_person(machine, "service", "install").stdout

@@ -26,8 +26,7 @@ def ignored(_text: str) -> None:
 def test_a_gateway_is_started_in_the_background_found_restarted_and_stopped(machine: Machine) -> None:
     first = json.loads(machine.run("start", "--json").stdout)
     assert first["already"] is False
-    holder = describe(machine.paths.state / "gateway.lock")
-    assert holder is not None
+    holder = machine.holder()
     assert holder.pid == first["pid"]
     assert os.getsid(first["pid"]) == first["pid"], "it would end with the terminal"
     assert json.loads(machine.run("start", "--json").stdout) == first | {"already": True}
@@ -104,8 +103,7 @@ def test_the_service_is_installed_started_stopped_renewed_and_removed(machine: M
     found = installed(machine.paths, machine.env)
     assert found is not None
     assert found.file == service.file
-    holder = describe(machine.paths.state / "gateway.lock")
-    assert holder is not None
+    holder = machine.holder()
     state = json.loads(machine.run("service", "status", "--json").stdout)
     assert state["pid"] == holder.pid
     assert (state["active"], state["startsWithMachine"]) == ("active", True)
