@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import syntax
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -77,7 +79,7 @@ def parsed() -> dict[str, ast.Module]:
     """Return the files in which a private name stands at all."""
     files = sorted(file for folder in ("tests", "benchmarks") for file in (ROOT / folder).rglob("*.py"))
     return {
-        str(file.relative_to(ROOT)): ast.parse(source)
+        str(file.relative_to(ROOT)): syntax.parsed(source)
         for file in files
         if "node_modules" not in file.parts and SOME.search(source := file.read_text(encoding="utf-8"))
     }

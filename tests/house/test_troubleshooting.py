@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from gateway.cli.click_commands import homebody
+from tests.syntax import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"
@@ -32,7 +33,7 @@ def texts() -> frozenset[str]:
     found: set[str] = set()
     for package in ("agent", "channels", "gateway", "memory"):
         for path in (ROOT / package).rglob("*.py"):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            tree = parsed(path.read_text(encoding="utf-8"))
             nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Expr | ast.Constant | ast.JoinedStr)]
             said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
             found |= {

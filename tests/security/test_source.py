@@ -6,7 +6,7 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import pytest
 import structlog
@@ -17,9 +17,7 @@ from gateway.api.routes.webhooks import Webhooks
 from gateway.base.paths import Paths
 from gateway.config.load import load
 from gateway.hooks.receiver import HookReceiver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.syntax import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTS = {"Popen", "run", "call", "check_call", "check_output", "create_subprocess_exec", "create_subprocess_shell", "_spawn"}
@@ -54,13 +52,47 @@ service manager and the gateway; a gateway of a cluster starts itself again; the
 MAKE_OBJECTS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "jinja2"}
 
 
-@cache
-def modules() -> list[tuple[str, ast.Module]]:
-    paths = [path for package in ("agent", "channels", "gateway", "memory") for path in sorted((ROOT / package).rglob("*.py"))]
-    return [(str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
+class Call(NamedTuple):
+    """A call in the product. ``words`` are the names of its named arguments."""
+
+    module: str
+    line: int
+    holder: str
+    method: str
+    words: frozenset[str | None]
+
+    @property
+    def starts(self) -> bool:
+        given = not self.holder and self.method == "spawn"  # handed over as an argument
+        known = self.holder == "subprocess" or "subprocess" in self.method or self.method in {"Popen", "_spawn"}
+        return given or (self.method in STARTS and known)
+
+
+class Product(NamedTuple):
+    """What its modules call and import."""
+
+    calls: list[Call]
+    imports: list[tuple[str, str]]
 
 
 @cache
+def product() -> Product:
+    """Read all modules. Their trees are not kept: they are a million objects."""
+    found = Product([], [])
+    for path in (
+        path for package in ("agent", "channels", "gateway", "memory") for path in sorted((ROOT / package).rglob("*.py"))
+    ):
+        name, tree = str(path.relative_to(ROOT)), parsed(path.read_text(encoding="utf-8"))
+        for holder, method, call in calls(tree):
+            found.calls.append(Call(name, call.lineno, holder, method, frozenset(word.arg for word in call.keywords)))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                found.imports.extend((name, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                found.imports.append((name, node.module or ""))
+    return found
+
+
 def calls(tree: ast.AST) -> list[tuple[str, str, ast.Call]]:
     """Return (object, method, call) of each call; the object is "" for a plain function, and "…" for what is no name."""
     found = []
@@ -73,50 +105,28 @@ def calls(tree: ast.AST) -> list[tuple[str, str, ast.Call]]:
     return found
 
 
-def starts(tree: ast.AST) -> Iterator[ast.Call]:
-    for holder, name, call in calls(tree):
-        given = not holder and name == "spawn"  # handed over as an argument
-        if given or (name in STARTS and (holder == "subprocess" or "subprocess" in name or name in {"Popen", "_spawn"})):
-            yield call
-
-
 def test_sec_57_programs_are_started_in_few_known_places() -> None:
-    found = {
-        name
-        for name, tree in modules()
-        if any(True for _ in starts(tree)) or any(holder == "os" and method in FORKS for holder, method, _ in calls(tree))
-    }
+    found = {call.module for call in product().calls if call.starts or (call.holder == "os" and call.method in FORKS)}
     assert found == STARTERS
 
 
 @pytest.mark.sec(13)
 def test_sec_53_each_program_is_given_an_environment_made_for_it() -> None:
-    bare = [
-        f"{name}:{call.lineno}"
-        for name, tree in modules()
-        for call in starts(tree)
-        if not any(word.arg == "env" for word in call.keywords)
-    ]
-    assert bare == []
+    assert [f"{call.module}:{call.line}" for call in product().calls if call.starts and "env" not in call.words] == []
 
 
 @pytest.mark.sec(60)
 def test_sec_63_no_data_becomes_an_object_or_code() -> None:
-    found = []
-    for name, tree in modules():
-        for node in ast.walk(tree):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            found += [f"{name}: {one}" for one in names if one.partition(".")[0] in MAKE_OBJECTS]
-        for holder, method, call in calls(tree):
-            unsafe = holder == "yaml" and method in {"load", "load_all", "unsafe_load", "full_load"}
-            if (not holder and method in {"eval", "exec", "compile"}) or unsafe:
-                found.append(f"{name}:{call.lineno} {holder}.{method}")
+    found = [f"{module}: {name}" for module, name in product().imports if name.partition(".")[0] in MAKE_OBJECTS]
+    for module, line, holder, method, _ in product().calls:
+        unsafe = holder == "yaml" and method in {"load", "load_all", "unsafe_load", "full_load"}
+        if (not holder and method in {"eval", "exec", "compile"}) or unsafe:
+            found.append(f"{module}:{line} {holder}.{method}")
     assert found == []
 
 
 def test_sec_29_who_speaks_is_decided_in_one_place() -> None:
-    makers = {name for name, tree in modules() for _, method, _ in calls(tree) if method == "Actor"}
+    makers = {call.module for call in product().calls if call.method == "Actor"}
     assert makers == {"gateway/routing/access.py", "gateway/routing/routed_message.py"}, (
         "the second reads what the first stored, and makes those that no person wrote"
     )
