@@ -244,9 +244,14 @@ def _membership(change: ChatMemberUpdated) -> Reading:
 
 
 def _sender(message: Message) -> tuple[Sender | None, bool]:
-    """Return the sender, and whether it is a bot. Anonymous administrators and channels have the id of their chat."""
+    """Return the sender, and whether it is a bot. Anonymous administrators and channels have the id of their chat.
+
+    What a bot sent in somebody's name, as bots connected to a business account do, is that bot's.
+    """
     if message.is_automatic_forward:
         return None, False
+    if message.sender_business_bot is not None:
+        return Sender(id=str(message.sender_business_bot.id), name=message.sender_business_bot.full_name), True
     if message.sender_chat is not None:
         return Sender(id=str(message.sender_chat.id), name=message.sender_chat.effective_name or ""), False
     user = message.from_user

@@ -251,6 +251,24 @@ async def test_bots_are_heard_only_where_the_settings_allow_it(allowed: bool, he
     assert all(one.from_bot for one in line.door.messages)
 
 
+@pytest.mark.parametrize(("allowed", "heard"), [(False, ["mine"]), (True, ["/approve abc once", "mine"])])
+@pytest.mark.sec(26, 27)
+async def test_what_a_business_bot_sends_in_the_owners_name_is_the_bots_and_in_private_not_heard(
+    allowed: bool, heard: list[str]
+) -> None:
+    secretary = {"id": 9, "is_bot": True, "first_name": "Secretary", "username": "secretary_bot"}
+    async with opened(allowBots=allowed) as line:
+        line.peer.chats.group(FAMILY)
+        for more in ({}, {"business_connection_id": "b1"}):
+            await line.peer.say(ANNA, "/approve abc once", sender_business_bot=secretary, **more)
+        await line.peer.say(ANNA, "/approve abc once", chat=FAMILY, sender_business_bot=secretary)
+        await line.peer.say(ANNA, "mine")
+        async with line.running():
+            await line.peer.until(lambda: line.peer.unconfirmed == 0)
+    assert line.door.texts == heard
+    assert [(one.sender.id, one.from_bot) for one in line.door.messages[:-1]] == [("9", True)] * (len(heard) - 1)
+
+
 async def test_a_posts_copy_from_the_linked_channel_is_passed_over() -> None:
     async with opened() as line:
         line.peer.chats.group(FAMILY)
