@@ -78,7 +78,7 @@ async def _facts(installation: Installation) -> LedgerFacts:
     async with installation.alone():
         condition = await in_thread(examined, path)
         if condition.damage:
-            return LedgerFacts(damage=condition.damage)
+            return LedgerFacts(damage=condition.damage, mend=condition.mend)
         if condition.older:
             raise NotChecked("the ledger is of an earlier version; the next start of the gateway converts it")
         ledger = await open_file(path, SystemClock())
@@ -132,9 +132,8 @@ async def _examine(installation: Installation) -> list[Finding]:
         return [ok("there is no ledger yet; the first start makes it")]
     if facts.damage:
         why = "It holds messages that wait for an answer, and replies that were not sent yet."
-        damaged = Finding(
-            level="error", what=f"the ledger is damaged: {facts.damage}", where=str(path), why=why, mend=_RECOVERS
-        )
+        what = f"the ledger cannot be used: {facts.damage}" if facts.mend else f"the ledger is damaged: {facts.damage}"
+        damaged = Finding(level="error", what=what, where=str(path), why=why, mend=facts.mend or _RECOVERS)
         return [damaged, *await in_thread(_copies, path)]
     found = [
         *await in_thread(_copies, path),

@@ -17,7 +17,7 @@ from gateway.base.atomic_file import sync, write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.ledger.ledger_backup import copies_of
 from gateway.ledger.open_rows import read_through
-from gateway.ledger.schema import APPLICATION_ID, STEPS, migrate
+from gateway.ledger.schema import APPLICATION_ID, LATER, STEPS, migrate
 from gateway.ledger.sqlite_engine import Mark, Marking, missing, storage_error
 
 if TYPE_CHECKING:
@@ -70,10 +70,14 @@ def connect(path: Path, epoch: str, now: datetime) -> Opened:
 
 
 class Condition(NamedTuple):
-    """How a ledger is: why it cannot be used, "" if it can, and whether the next start converts it from an earlier version."""
+    """How a ledger is: why it cannot be used, "" if it can, and whether the next start converts it from an earlier version.
+
+    ``mend`` is what to do about what the next start does not recover.
+    """
 
     damage: str = ""
     older: bool = False
+    mend: str = ""
 
 
 def examined(path: Path) -> Condition:
@@ -87,7 +91,7 @@ def examined(path: Path) -> Condition:
             _check(db, mark.name if mark and _ending(path) == "lost" else None)
             version = int(db.pragma("user_version") or 0)
             if version > len(STEPS):
-                return Condition(f"it is of version {version}, and this Homebody knows {len(STEPS)} at most")
+                return Condition(f"it is of version {version}, and this Homebody knows {len(STEPS)} at most", mend=LATER)
             if version == len(STEPS):
                 read_through(db)
         finally:

@@ -383,6 +383,10 @@ STEPS: Final = (
 """Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 
 
+LATER: Final = "Start the newer Homebody that wrote it, or move the file away to begin with an empty one."
+"""What helps where a file is of a later version."""
+
+
 def migrate(db: apsw.Connection, new_epoch: str, where: str) -> None:
     """Bring the tables to the newest version, in one transaction. Raises StorageFailed for a file of a later version.
 
@@ -393,7 +397,7 @@ def migrate(db: apsw.Connection, new_epoch: str, where: str) -> None:
         raise StorageFailed(
             f"this ledger is of version {version}, and this Homebody knows {len(STEPS)} at most",
             where=where,
-            hint="Start the newer Homebody that wrote it, or move the file away to begin with an empty one.",
+            hint=LATER,
         )
     if version == len(STEPS):
         return

@@ -65,12 +65,10 @@ def to_postgres(
         raise UsageError(f"there is no ledger in {file}", hint=hint)
     from gateway.ledger.ledger_file import examined
 
-    if file.exists() and (damage := examined(file).damage):
-        raise StorageFailed(
-            f"the ledger is damaged: {damage}",
-            where=str(file),
-            hint="Start the gateway once without storage.url: it recovers what it can. Then move it.",
-        )
+    if file.exists() and (condition := examined(file)).damage:
+        recovered = "Start the gateway once without storage.url: it recovers what it can. Then move it."
+        what = "cannot be used" if condition.mend else "is damaged"
+        raise StorageFailed(f"the ledger {what}: {condition.damage}", where=str(file), hint=condition.mend or recovered)
     from gateway.ledger.postgres.postgres_connection import place
     from gateway.storage.conversation_transfer import into_tables
 
