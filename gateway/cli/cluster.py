@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gateway.cli.invocation import Invocation, pass_invocation, tell
+
+if TYPE_CHECKING:
+    from gateway.settings.storage_settings import StorageSettings
 
 SHOWN = 8
 """Keys of settings that are named."""
@@ -25,11 +28,20 @@ def cluster() -> None:
 def status(invocation: Invocation, as_json: bool) -> None:
     """List the gateways, and who holds each agent and account since when."""
     from gateway.cluster.overview import overview
+
+    facts = overview(_storage(invocation))
+    tell(facts, _words(facts), as_json=as_json)
+
+
+def _storage(invocation: Invocation) -> StorageSettings:
+    """Return where the database of the cluster is. Raises UsageError where no database is named, and StorageFailed without the driver."""
+    from gateway.cluster.overview import need_database
     from gateway.ledger.open_ledger import need_driver
 
+    storage = invocation.loaded.settings.storage
+    need_database(storage)
     need_driver()
-    facts = overview(invocation.loaded.settings.storage)
-    tell(facts, _words(facts), as_json=as_json)
+    return storage
 
 
 def _words(facts: dict[str, Any]) -> str:
@@ -86,10 +98,8 @@ def drain(invocation: Invocation, seconds: float, as_json: bool) -> None:
 def rotate(invocation: Invocation, as_json: bool) -> None:
     """Give the gateways another secret with which they prove themselves to each other. Nothing has to be started again."""
     from gateway.cluster.overview import rotate as exchange
-    from gateway.ledger.open_ledger import need_driver
 
-    need_driver()
-    exchange(invocation.loaded.settings.storage)
+    exchange(_storage(invocation))
     tell({"rotated": True}, "The gateways use another secret from now on.", as_json=as_json)
 
 
@@ -101,8 +111,6 @@ def rotate(invocation: Invocation, as_json: bool) -> None:
 def move(invocation: Invocation, agent: str, gateway: str, as_json: bool) -> None:
     """Hand AGENT over to another gateway, with its accounts and the agents that share them, once running turns have ended."""
     from gateway.cluster.overview import move as wish
-    from gateway.ledger.open_ledger import need_driver
 
-    need_driver()
-    moved = wish(invocation.loaded.settings.storage, agent.lower(), gateway)
+    moved = wish(_storage(invocation), agent.lower(), gateway)
     tell({"moving": moved, "to": gateway}, f"{agent} goes to {gateway}: homebody cluster status", as_json=as_json)

@@ -32,6 +32,13 @@ FROM cluster_token t LEFT JOIN cluster_holder h USING (token) LEFT JOIN cluster_
 """
 
 
+def need_database(storage: StorageSettings) -> None:
+    """Raise UsageError where the settings name no database, without which there is no cluster."""
+    if storage.url is None:
+        hint = "One gateway alone: homebody status. Several ones share a database: homebody config set storage.url (docs/cluster.md)"
+        raise UsageError("there is no cluster: no database is set in storage.url", hint=hint)
+
+
 def overview(storage: StorageSettings) -> dict[str, Any]:
     """Return the gateways and what each token's holder is, as JSON values. Blocking; raises StorageFailed and UsageError.
 
@@ -186,9 +193,10 @@ def _knows(connection: Any, gateway: str, agent: str) -> bool:
 
 
 def _connected(storage: StorageSettings, *, changes: bool = False) -> Any:
-    if storage.url is None:
-        raise UsageError("there is no cluster without a database", hint="homebody config set storage.url (docs/cluster.md)")
+    need_database(storage)
     import psycopg
+
+    assert storage.url is not None
 
     try:
         options = f"-c search_path={storage.schema_name}"
