@@ -153,8 +153,14 @@ async def _why_no_model(screen: Screen, address: str) -> HomebodyError:
         key = place.keys[0] if place else None
         async with asyncio.timeout(_REASON_SECONDS):
             failure = (await model_probe.ask(place, key))[1] if place and key else None
-    except (AgentError, TimeoutError):
+    except TimeoutError:
+        what = f"nothing answered there within {_REASON_SECONDS:.0f} seconds"
+        return HomebodyError(what, where=address, hint="Start the server, or correct the address: host, port and network.")
+    except AgentError:
         key = failure = None
+    if failure and failure.kind == "network":
+        hint = "Start the server, or correct the address: host and port."
+        return HomebodyError(failure.message.rstrip("."), where=address, hint=hint)
     if failure and failure.kind == "auth":
         given = bool(key and key.origin != "none needed")
         what = "the server does not accept the key" if given else "the server wants a key, and none was given"

@@ -184,6 +184,18 @@ async def test_a_server_that_refuses_the_key_is_said_to_refuse_it(
     assert await window.until("the server does not accept the key", since=at), window.shown[-1500:]
 
 
+async def test_a_server_that_is_not_there_is_said_not_to_be_reached(home: Home, window: Terminal) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+        await window.open(home, "setup", "model")
+        at = await answered(window, "Which language model", DOWN * 4)
+        at = await answered(window, "Address of the server", nobody, since=at)
+        at = await answered(window, "Its key", "", since=at)
+        assert await window.until("cannot be reached", since=at), window.shown[-1500:]
+        assert await window.until("Start the server", since=at), window.shown[-1500:]
+
+
 async def test_what_the_environment_says_is_tried_and_saved_for_the_service(
     home: Home, compatible_peer: CompatiblePeer
 ) -> None:
