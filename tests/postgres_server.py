@@ -30,7 +30,6 @@ class Server:
         short = tempfile.gettempdir() if len(tempfile.gettempdir()) < LONGEST else "/tmp"  # noqa: S108
         self.folder = Path(tempfile.mkdtemp(prefix="homebody-postgres-", dir=short))
         self.programs = programs
-        self.starts = 0
         if os.geteuid() == 0:
             shutil.chown(self.folder, "nobody")
             self.programs = self._reachable(programs)
@@ -49,7 +48,6 @@ class Server:
 
     def start(self) -> None:
         """Start the server, which ends with this process however that ends, where the system can do that: with the thread that calls."""
-        self.starts += 1
         command = [*self._other_user("--pdeathsig", "INT"), str(self.programs / "postgres"), "-D", self.data]
         options = ("listen_addresses=", f"unix_socket_directories={self.folder}", "max_connections=40")
         command += [word for option in options for word in ("-c", option)]

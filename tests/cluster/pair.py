@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from tests import postgres_server, programs
+from tests import programs
 from tests.patience import PATIENCE
 from tests.peers.between import Certificates, certificates
 from tests.peers.whatsapp import APP_SECRET, NUMBER_ID
@@ -35,8 +35,6 @@ class Pair:
     root: Path
     url: str
     running: dict[str, programs.Program] = field(default_factory=dict)
-    server_starts: int = 0
-    """How often the server had been started when the gateways were."""
     certificates: Certificates = field(init=False)
     """The gateways take the authority of these for theirs."""
     _pages: dict[int, Page] = field(default_factory=dict)
@@ -95,16 +93,6 @@ class Pair:
     def end(self, name: str, number: int = signal.SIGTERM) -> None:
         self.running[name].send_signal(number)
         self.running.pop(name).wait()
-
-    def start_all(self) -> None:
-        self.server_starts = postgres_server.server().starts
-        for name in NAMES:
-            self.start(name)
-        self.settle()
-
-    def end_all(self) -> None:
-        for name in list(self.running):
-            self.end(name)
 
     def run(self, name: str, *words: str, code: int = 0) -> str:
         """Run a command at a gateway, and return what it prints on both streams."""
