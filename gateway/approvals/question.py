@@ -34,6 +34,7 @@ _ASKERS: Final[dict[Origin, str]] = {
 }
 _CONFINED: Final = {"bwrap": "confined by bubblewrap", "landlock": "confined by Landlock", "off": "not confined"}
 _WORDS: Final = re.compile(r"\S+")
+_FORMATS: Final = re.compile(r"[`*\[\]<>~|\\#]|(?<!\w)_|_(?!\w)|://")
 _RUNS: Final = re.compile("`{11,}")
 """A code block has a fence of more backticks than are in it."""
 
@@ -59,16 +60,16 @@ def question_text(question: Question, *, home: str, longest: int = LONGEST) -> s
     around = _answers(question, home)
     why = _why(question)
     if question.act.kind != "exec":
-        wants = f"🔐 {question.agent} wants to {visible(question.act.summary)}"
+        wants = f"🔐 {question.agent} wants to"
         if question.act.details:
-            head = f"{_shortened(wants, longest // 6)}:"
+            head = f"{wants} {_as_it_is(_shortened(visible(question.act.summary), longest // 6))}:"
             below = [*_recipients(question.act, question.name), *why, "", *around]
             left = longest - sum(len(line) + 1 for line in (head, *below))
             return "\n".join([head, *_block(_RUNS.sub(_counted, question.act.details), question.name, left), *below])
-        head = f"{wants}."
+        head = f"{wants} {_as_it_is(_shortened(visible(question.act.summary), longest // 3))}."
         target = [*_target(question.act), *_recipients(question.act, question.name)]
-        return "\n".join([_shortened(head, longest // 2), *target, *why, "", *around])[:longest]
-    does = "run a command" if question.act.summary.startswith("run ") else _one_line(question.act.summary)
+        return "\n".join([head, *target, *why, "", *around])[:longest]
+    does = "run a command" if question.act.summary.startswith("run ") else _as_it_is(_one_line(question.act.summary))
     head = f"🔐 {question.agent} wants to {does}:"
     below = [*_circumstances(question.act, home), *_parts(question.act), *why, *odd_letters(question.act.command), "", *around]
     left = longest - sum(len(line) + 1 for line in (head, *below))
@@ -158,11 +159,11 @@ def _recipients(act: Act, name: str) -> list[str]:
 
 
 def _why(question: Question) -> list[str]:
-    lines = [f"Why I ask: {_bounded(question.reason, 3 * _PART)}."] if question.reason else []
+    lines = [f"Why I ask: {_as_it_is(_bounded(question.reason, 3 * _PART))}."] if question.reason else []
     if question.taint:
         sources = question.taint
         more = f" and {len(sources) - _MOST_SOURCES} more" if len(sources) > _MOST_SOURCES else ""
-        named = ", ".join(_bounded(one, 60) for one in sources[:_MOST_SOURCES])
+        named = ", ".join(_as_it_is(_bounded(one, 60)) for one in sources[:_MOST_SOURCES])
         lines.append(f"⚠️ This conversation holds text from others, which may be behind this: {named}{more}.")
     asker = _ASKERS[question.origin]
     return [*lines, *([asker] if asker else [])]
@@ -175,7 +176,9 @@ def _answers(question: Question, home: str) -> list[str]:
         what = f"{_code(_one_line(act.command))}{where}" if act.kind == "exec" else "this"
         always = f"**Always**: from now on without a question: {what}."
     else:
-        always = f"**Always** is not possible{'' if why_not == question.reason else f': {_bounded(why_not, 2 * _PART)}'}."
+        always = (
+            f"**Always** is not possible{'' if why_not == question.reason else f': {_as_it_is(_bounded(why_not, 2 * _PART))}'}."
+        )
     return [
         "**Once**: do it now.",
         always,
@@ -212,6 +215,14 @@ def _bounded(text: str, most: int) -> str:
 
 def _folder(act: Act, home: str) -> str:
     return _code(_bounded(_short(act.cwd, home), 2 * _PART))
+
+
+def _as_it_is(text: str) -> str:
+    """Return text in which nothing becomes a link or is formatted, but for one piece of code: with signs of Markdown all is code."""
+    before, tick, rest = text.partition("`")
+    piece, closing, after = rest.partition("`")
+    outside = f"{before}{after}" if tick and closing and piece else text
+    return text if _FORMATS.search(outside) is None else _code(_RUNS.sub(_counted, text).replace("\n", " "))
 
 
 def _code(text: str) -> str:

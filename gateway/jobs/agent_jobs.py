@@ -183,7 +183,7 @@ class AgentJobs:
         return [job for job in jobs if context.audience.kind == "owner" or job.audience == context.audience]
 
     async def _job_named(self, wish: CronArguments, context: ToolContext) -> Job:
-        wanted = (wish.job or "").strip().strip("“”\"'").casefold()
+        wanted = (wish.job or "").strip().strip("“”\"'`").casefold()
         jobs = await self._visible(context)
         found = [job for job in jobs if job.id == wanted] or [job for job in jobs if job.name.casefold() == wanted]
         if len(found) == 1:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from agent.taint import Marks, fenced, random_mark
 from channels.messages import ChatAddress, Inbound, Sender
 from channels.silent import silent_place
+from gateway.base.foreign_words import unformatted
 from gateway.jobs.planning import LATE, NOT_RUNNING, UNSURE
 from gateway.ledger.job_rows import Job, JobStep
 from gateway.ledger.rows import NewOutbound, Unasked
@@ -113,7 +114,7 @@ def missed_notice(missed: Sequence[tuple[Job, datetime]], zones: Sequence[ZoneIn
         unsure = job.unsure_until is not None and at <= job.unsure_until
         how = f"may have run: {UNSURE}" if unsure else f"did not run: {NOT_RUNNING}"
         lines.append(
-            f"“{job.name}” was due on {instant_in_words(at, zone, now)} and {how}. Run it now: `homebody cron run {job.id}`"
+            f"“{unformatted(job.name)}” was due on {instant_in_words(at, zone, now)} and {how}. Run it now: `homebody cron run {job.id}`"
         )
     if len(missed) > MOST_LINES:
         lines.append(f"and {len(missed) - MOST_LINES} more jobs: `homebody cron list` shows them all.")
@@ -122,7 +123,9 @@ def missed_notice(missed: Sequence[tuple[Job, datetime]], zones: Sequence[ZoneIn
 
 def paused_notice(job: Job, reason: str, mend: str) -> str:
     """Return the line that tells the owner that a job was paused."""
-    return f"⏰ The job “{job.name}” is paused: {reason}. {mend} Then let it go on: `homebody cron resume {job.id}`"
+    return (
+        f"⏰ The job “{unformatted(job.name)}” is paused: {reason}. {mend} Then let it go on: `homebody cron resume {job.id}`"
+    )
 
 
 def _one_line(text: str) -> str:

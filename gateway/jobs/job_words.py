@@ -8,6 +8,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from channels.messages import ChatAddress
+from gateway.base.foreign_words import unformatted
 from gateway.ledger.job_rows import Job, JobRun, NewJob
 from gateway.schedules.schedule import At, Schedule, from_text
 from gateway.schedules.schedule_words import in_words, instant_in_words, next_three
@@ -38,7 +39,7 @@ def kind_of(job: NewJob) -> str:
 
 def named(job: Job) -> str:
     """Name a job, such as ``Reminder “Water the plants” (abcde)``."""
-    return f"{kind_of(job).capitalize()} “{job.name}” ({job.id})"
+    return f"{kind_of(job).capitalize()} “{unformatted(job.name)}” ({job.id})"
 
 
 def words_of(job: NewJob, zone: ZoneInfo, now: datetime) -> str:
@@ -88,7 +89,7 @@ def line(job: Job, zone: ZoneInfo, now: datetime) -> str:
     """Say a job in a line of a list, without its id and its zone."""
     following = f", next {_instants(instants[:1], zone, now)}" if (instants := coming(job, zone, now)) else ""
     state = _STATES[job.state]
-    return f"“{job.name}” ({kind_of(job)}): {words_of(job, zone, now)}{following}{f', {state}' if state else ''}"
+    return f"“{unformatted(job.name)}” ({kind_of(job)}): {words_of(job, zone, now)}{following}{f', {state}' if state else ''}"
 
 
 def target(job: NewJob, whose: str = "the owner's") -> str:

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from agent.timing import Clock
 from channels.messages import Button
 from gateway.base.errors import HomebodyError, UsageError
+from gateway.base.foreign_words import unformatted
 from gateway.jobs.job_service import JobService
 from gateway.jobs.job_words import job_lines, kind_of, line, named, run_lines, target
 from gateway.ledger.job_rows import Job
@@ -114,7 +115,7 @@ def _whose(route: Route) -> str:
 
 def _removal_question(job: Job) -> Reply:
     yes = Button(label="🗑 Yes, remove it", value=f"/jobs remove {job.id} yes")
-    return f"Remove the {kind_of(job)} “{job.name}” ({job.id})? It cannot be brought back.", (
+    return f"Remove the {kind_of(job)} “{unformatted(job.name)}” ({job.id})? It cannot be brought back.", (
         yes,
         Button(label="Keep it", value=f"/jobs {job.id}"),
     )

@@ -12,6 +12,7 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from agent.tools.protocol import Act
+from channels.common.markdown import styled
 from gateway.approvals.question import LONGEST, Question, question_text, visible
 from gateway.approvals.shell_parts import installed_shfmt, shell_parts
 from tests.approvals.conftest import act
@@ -225,14 +226,39 @@ def test_a_question_about_a_change_shows_what_would_be_written():
     )
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x [see here](https://evil.example/a?b=1) **bold** @everyone",
+        "x`*_[see here](https://evil.example) **bold**",
+        "`a`` [x](https://evil.example) **b**",
+        "_x_ ~~y~~ ||z||",
+        "<https://evil.example>",
+        "\\`[x](https://evil.example)`",
+    ],
+)
+@pytest.mark.parametrize("details", ["", "At 09:00"])
+@pytest.mark.sec(51)
+def test_what_is_asked_about_is_named_as_it_is_and_nothing_in_a_name_is_a_link_or_formatted(name: str, details: str):
+    summary = f"set up the task “{name}”"
+    asked = Question(
+        name="k7f2m3qa", agent="main", act=Act(kind="schedule", summary=summary, details=details), reason=name, taint=(name,)
+    )
+    told = question_text(asked, home=HOME)
+    assert summary in told
+    shown = [part for part in styled(told.partition("**Once**")[0]) if not isinstance(part, str)]
+    assert {part.style for part in shown} <= {"code", "pre"}
+
+
 @settings(max_examples=examples(100), deadline=None)
 @given(
     details=st.one_of(
+        st.just(""),
         st.text(alphabet="a`~\n\r\t\u202e*_<", min_size=1, max_size=300),
         st.tuples(st.sampled_from(["`", "a", "+`x`\n", "\u200b"]), st.integers(1, 5000)).map(lambda pair: pair[0] * pair[1]),
     ),
     taint=st.lists(st.text(max_size=80), max_size=8).map(tuple),
-    summary=st.text(max_size=900),
+    summary=st.text(max_size=900) | st.text(alphabet="a`*[]()", max_size=900),
     whys=st.tuples(st.text(max_size=2000), st.none() | st.text(max_size=900)),
 )
 @pytest.mark.sec(51)
@@ -245,5 +271,5 @@ def test_any_question_about_a_change_fits_and_says_where_all_of_it_is(
     assert len(told) <= LONGEST
     assert all(char == "\n" or unicodedata.category(char)[0] != "C" for char in told)
     assert "/approve k7f2m3qa once" in told
-    if "are not shown" in told.partition("```")[2]:
+    if details and "are not shown" in told.partition("```")[2]:
         assert "homebody approvals show k7f2m3qa" in told

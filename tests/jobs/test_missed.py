@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.errors import StorageFailed
+from gateway.jobs.job_words import named
 from gateway.jobs.planning import NOT_RUNNING
 from tests.jobs.bench import BERLIN, NOON, Bench
 
@@ -98,6 +99,16 @@ async def test_a_missed_job_is_told_with_what_is_stored_of_it_or_not_at_all(benc
     queued = [chunk.text for chunk in await bench.ledger.outbox.latest(["ready"])]
     assert queued == [told]
     assert len(bench.handed) == 1, "the other one is made up"
+
+
+@pytest.mark.sec(6)
+async def test_in_a_notice_a_jobs_name_is_no_link(bench: Bench) -> None:
+    job = await bench.add("in 1 hour", kind="prompt", name="[tap](https://evil.example) **now**")
+    sleep(bench, 4 * HOUR)
+    await bench.jobs.fire_due()
+    (told,) = bench.told
+    assert "“`[tap](https://evil.example) **now**`” was due" in told
+    assert named(job).startswith("Task “`[tap](https://evil.example) **now**`”")
 
 
 async def test_many_missed_jobs_are_told_in_one_message(bench: Bench) -> None:
