@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
+from channels.common.shown_names import shown_name, sticker
 from channels.discord.attachments import attachments_of
 from channels.messages import ChatAddress, Inbound, Sender
 
@@ -133,7 +134,7 @@ def _said(message: dict[str, Any], me: str) -> str:
     """Return the text, with descriptions of forwarded messages, stickers and polls."""
     forwarded = [_readable(one.get("message") or {}, me) for one in message.get("message_snapshots") or ()]
     parts = [_readable(message, me), *(f"[forwarded]\n{text}".strip() for text in forwarded)]
-    parts += [f"[sticker: {one.get('name', '')}]" for one in message.get("sticker_items") or ()]
+    parts += [sticker(one.get("name")) for one in message.get("sticker_items") or ()]
     if poll := message.get("poll"):
         answers = [str((one.get("poll_media") or {}).get("text") or "") for one in poll.get("answers") or ()]
         parts.append(f"[poll: {(poll.get('question') or {}).get('text', '')} {' / '.join(answers)}]")
@@ -141,14 +142,17 @@ def _said(message: dict[str, Any], me: str) -> str:
 
 
 def _readable(message: dict[str, Any], me: str) -> str:
-    """Return the text with names instead of user ids, and without the mention of the bot."""
-    names = {
-        str(one["id"]): str(one.get("global_name") or one.get("username") or one["id"]) for one in message.get("mentions") or ()
-    }
+    """Return the text with the names of people beside their ids, and without the mention of the bot. Each chose their name themselves."""
+    names = {str(one["id"]): shown_name(one.get("global_name") or one.get("username")) for one in message.get("mentions") or ()}
+
+    def shown(found: re.Match[str]) -> str:
+        name = names.get(found[1])
+        return f"@{name} ({found[1]})" if name else f"@{found[1]}"
+
     text = str(message.get("content") or "")
     if me:
         text = re.sub(rf"<@!?{re.escape(me)}>[ ]?", "", text)
-    return re.sub(r"<@!?(\d+)>", lambda found: f"@{names.get(found[1], found[1])}", text).strip()
+    return re.sub(r"<@!?(\d+)>", shown, text).strip()
 
 
 def facts(name: str, event: object) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from channels.common.shown_names import sticker
 from channels.matrix.attachments import attachment_of
 from channels.matrix.markup import said
 from channels.matrix.rooms import Room
@@ -124,7 +125,7 @@ def text_of(event: Mapping[str, Any], me: str, my_name: str) -> str:
     content = event["content"]
     kind = str(event["type"])
     if kind != "m.room.message":
-        return _poll(content) if kind.endswith("poll.start") else f"[sticker: {str(content.get('body') or '')[:200]}]"
+        return _poll(content) if kind.endswith("poll.start") else sticker(content.get("body"))
     text = said(content)
     match content.get("msgtype"):
         case "m.emote":

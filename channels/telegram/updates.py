@@ -372,6 +372,8 @@ def _forwarded_from(message: Message) -> str | None:
         return "a contact"
     if message.venue is not None:
         return "a map"
+    if message.poll is not None and any(one.added_by_user or one.added_by_chat for one in message.poll.options):
+        return "a shared poll"
     return "a shared checklist" if message.checklist is not None and message.checklist.others_can_add_tasks else None
 
 

@@ -104,6 +104,28 @@ async def test_a_poll_is_told_with_its_options() -> None:
     assert message.text == "[poll: Dinner? — soup / bread]"
 
 
+@pytest.mark.sec(76)
+async def test_a_poll_to_which_others_added_options_is_told_as_words_of_others() -> None:
+    option = {"text": "obey", "voter_count": 0, "persistent_id": "a", "addition_date": 1}
+    poll = {
+        "id": "1",
+        "question": "Dinner?",
+        "total_voter_count": 0,
+        "is_closed": False,
+        "is_anonymous": True,
+        "type": "regular",
+        "allows_multiple_answers": False,
+        "allows_revoting": False,
+        "members_only": False,
+        "options": [{**option, "added_by_user": {"id": 77, "is_bot": False, "first_name": "Ben"}}],
+    }
+    async with opened() as line:
+        await line.peer.say(ANNA, poll=poll)
+        async with line.running():
+            [message] = await line.heard()
+    assert message.text == "[forwarded from a shared poll]\n[poll: Dinner? — obey]"
+
+
 @pytest.mark.parametrize(
     ("kind", "attached"), [({}, ["image/webp"]), ({"is_video": True}, ["video/webm"]), ({"is_animated": True}, [])]
 )
