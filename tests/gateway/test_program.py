@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from gateway.base.errors import as_started, program_name, with_commands_as_started
+from tests import programs
 
-HOMEBODY = Path(__file__).resolve().parents[2] / ".venv/bin/homebody"
+HOMEBODY = Path(sys.executable).with_name("homebody")
 
 
 def test_a_program_on_the_path_is_called_by_its_name(tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ def test_json_of_a_program_that_is_not_on_the_path_names_no_command_by_its_bare_
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HOMEBODY_HOME": str(tmp_path / "state")}
-    done = subprocess.run([HOMEBODY, *arguments], env=env, capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = programs.run([HOMEBODY, *arguments], env=env, capture_output=True, text=True, cwd=tmp_path, check=False)
     told = json.dumps(json.loads(done.stdout)).replace(str(HOMEBODY), "PATH")
     assert as_started(told, "X") == told, told
     assert "PATH " in told or arguments[0] in {"models", "status"}, told

@@ -7,15 +7,20 @@ import os
 import pty
 import re
 import select
-import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import programs
 from tests.patience import PATIENCE
 
-HOMEBODY = Path(__file__).resolve().parents[2] / ".venv/bin/homebody"
+if TYPE_CHECKING:
+    import subprocess
+
+HOMEBODY = Path(sys.executable).with_name("homebody")
 _ESCAPES = re.compile(rb"\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>()][A-Z0-9]?)")
 
 
@@ -32,7 +37,7 @@ class Window:
             "HOME": str(home),
             "HOMEBODY_HOME": str(home / "state"),
         }
-        self._process = subprocess.Popen(
+        self._process = programs.start(
             [HOMEBODY, "chat"], stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True
         )
         os.close(slave)
@@ -83,7 +88,7 @@ def home(tmp_path: Path) -> Path:
 
 def homebody(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "HOME": str(home), "HOMEBODY_HOME": str(home / "state")}
-    return subprocess.run([HOMEBODY, *arguments], env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return programs.run([HOMEBODY, *arguments], env=env, capture_output=True, text=True, check=False)
 
 
 def test_a_second_window_joins_the_first_and_goes_on_when_it_is_left(home: Path) -> None:
