@@ -124,6 +124,14 @@ async def _read(response: aiohttp.ClientResponse) -> dict[str, Any]:
     return found
 
 
+def event_of(answer: Mapping[str, Any]) -> str:
+    """Return the id of the event that a request sent. Raises BadAnswer where the answer has none."""
+    found = answer.get("event_id")
+    if not isinstance(found, str):
+        raise BadAnswer("the homeserver's answer does not say which event was sent")
+    return found
+
+
 def refusal(status: int, found: object, retry_after: str | None = None) -> Refused:
     """Return the error that a response holds."""
     fields = found if isinstance(found, dict) else {}

@@ -7,7 +7,7 @@ import uuid
 from collections import OrderedDict
 from typing import Final
 
-from channels.matrix.http_api import V3, MatrixHttp, Refused, path
+from channels.matrix.http_api import V3, MatrixHttp, Refused, event_of, path
 from channels.matrix.sending import Outgoing
 from channels.messages import ChatAddress
 
@@ -53,7 +53,7 @@ async def _added(outgoing: Outgoing, room: str, relation: dict[str, str]) -> str
         if error.code == "M_DUPLICATE_ANNOTATION":
             raise _AlreadyThere from error
         raise
-    return str(found["event_id"])
+    return event_of(found)
 
 
 async def _asked(http: MatrixHttp, room: str, message: str, me: str) -> dict[str, str]:

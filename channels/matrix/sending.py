@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from channels.common.chat_channel import PREFIX, Previews
 from channels.errors import NotSent
 from channels.matrix.api_errors import send_error
-from channels.matrix.http_api import TROUBLE, MatrixHttp, path
+from channels.matrix.http_api import TROUBLE, MatrixHttp, event_of, path
 from channels.matrix.markup import KEY, edit_content, reply_to, text_content
 from channels.matrix.media import upload, upload_error
 from channels.matrix.rooms import Room, RoomDirectory
@@ -152,7 +152,7 @@ class Outgoing:
             outside = {key: content[key] for key in ("m.relates_to", KEY) if key in content}
             kind, content = await self.encryption.encrypt(room.id, kind, content, outside)
         found = await self.http.ask("PUT", path("rooms", room.id, "send", kind, transaction), content)
-        return str(found["event_id"])
+        return event_of(found)
 
     def _unknown(self, recorded: str | None) -> bool:
         """Return whether the homeserver may no longer know the transaction id of an earlier attempt."""

@@ -128,9 +128,9 @@ def _event(raw: Mapping[str, Any], by: Writer, event: Any, text: str, target: st
 
 def _place(raw: Mapping[str, Any], by: Writer) -> ChatAddress:
     group = raw.get("group_id")
-    return ChatAddress(
-        channel="whatsapp", account=by.account, kind="group" if group else "direct", id=str(group) if group else by.person
-    )
+    if group and not isinstance(group, str):
+        raise ValueError("a group whose id is no text")
+    return ChatAddress(channel="whatsapp", account=by.account, kind="group" if group else "direct", id=group or by.person)
 
 
 def _id(raw: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from channels.errors import NotSent
+from channels.errors import NotSent, Uncertain
 from tests.channels import discord_line, matrix_house, telegram_line
 from tests.peers.discord import DiscordPeer
 from tests.peers.matrix import MatrixPeer
@@ -78,6 +78,17 @@ async def test_matrix_has_said_nothing_where_something_else_answers(tmp_path: Pa
                 await house.send("hello")
             await house.send("hello")
     assert waits(caught.value)
+
+
+@pytest.mark.parametrize("answer", ["{}", "[]", "null", '{"event_id":7}'])
+async def test_an_answer_of_matrix_that_names_no_event_leaves_doubt(tmp_path: Path, answer: str) -> None:
+    async with MatrixPeer(mood=CALM) as peer, OddAnswers(peer.root, "/send/m.room.message") as front:
+        house = matrix_house.House(peer, tmp_path, homeserver=front.root)
+        peer.home.made(matrix_house.ANNA, direct=True)
+        async with house.running():
+            front.plan = [(200, {}, answer)]
+            with pytest.raises(Uncertain):
+                await house.send("hello")
 
 
 @pytest.mark.parametrize("status", REFUSALS)

@@ -57,6 +57,8 @@ async def test_a_place_that_decides_nothing_is_refused(tmp_path: Path) -> None:
             await desk.decide(one["name"], "maybe")  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="no question"):
             await desk.decide("zzzzzzzz", "once")
+        with pytest.raises(UsageError, match="no question"):
+            await desk.decide(["x"], 7)  # type: ignore[arg-type]
     assert farm.tool.done == []
 
 

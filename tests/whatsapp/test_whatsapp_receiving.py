@@ -123,6 +123,14 @@ def test_the_token_goes_to_meta_alone(address: str, fine: bool) -> None:
     assert GraphApi(WhatsAppSettings.model_validate(given).account("default"), "default").may_see_token(address) == fine
 
 
+async def test_a_group_whose_id_is_no_text_is_no_group() -> None:
+    async with calm() as peer, line(peer, groups={"*": {"requireMention": False}}) as s:
+        await peer.say(ANNA, "to nobody", group=("a", 1))  # type: ignore[arg-type]
+        await peer.say(ANNA, "hello")
+        await s.heard("hello")
+        assert s.door.texts == ["hello"]
+
+
 async def test_answers_reactions_presses_and_edits_are_events_of_their_message() -> None:
     async with calm() as peer, line(peer) as s:
         first = await peer.say(ANNA, "the first")

@@ -86,7 +86,7 @@ class ApprovalHandlers:
         return {"told": text, "approval": _approval_json(await self._found(name))}
 
     async def _found(self, name: str) -> Approval:
-        found = await self._ledger.approvals.get(parse_name(name)[0])
+        found = await self._ledger.approvals.get(parse_name(str(name))[0])
         if found is None:
             raise UsageError(f"there is no question {name!r}", hint="`homebody approvals list` lists the open ones.")
         return found
