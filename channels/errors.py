@@ -6,6 +6,7 @@ ChannelError
 ├── LinkLost         a client's connection to the gateway could not be opened, or was lost
 │   └── AgentAway    the gateway runs, and the agent is with another one that it does not reach, or with none at the moment
 ├── NotFetched       a file that came with a message could not be downloaded
+├── NotStored        a message was not taken, as the gateway's storage takes nothing
 ├── NotSent          a send certainly had no effect
 ├── Refused          what a person typed or pressed cannot be taken: it is empty, too long, or about what is gone
 └── Uncertain        a send may or may not have arrived (time-out, reset, 5xx)
@@ -43,6 +44,12 @@ class AgentAway(LinkLost):
     def __init__(self, message: str, *, held: bool, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.held = held
+
+
+class NotStored(ChannelError):
+    """Raised to a terminal client where the disk or the database of the gateway took nothing."""
+
+    about_storage = True
 
 
 class MailProblem(ChannelError):

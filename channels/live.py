@@ -10,6 +10,8 @@ from msgspec.structs import asdict, fields
 
 from channels.errors import ChannelError
 
+STORAGE_FAILED: Final = "storage-failed"
+"""Why the gateway did not take a message: its disk or its database took nothing."""
 PAUSE_NOTICE: Final = "p."
 """Begins the key of a Reply that answers nothing: it says that messages wait until a pause is over."""
 
@@ -56,11 +58,12 @@ class Done(Struct, frozen=True):
 
 
 class Rejected(Struct, frozen=True):
-    """The message ``key`` gets no turn; ``hint`` says what to do."""
+    """The message ``key`` gets no turn; ``hint`` says what to do, and ``exit`` is the exit code for a program that asked."""
 
     key: str
     reason: str
     hint: str = ""
+    exit: int = 1
 
 
 LiveEvent = Delta | Activity | Reply | Note | Done | Rejected

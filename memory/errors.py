@@ -49,3 +49,5 @@ class EmbeddingFailed(MemoryTrouble):
 
 class IndexBroken(MemoryTrouble):
     """Raised when the index file cannot be used."""
+
+    about_storage = True

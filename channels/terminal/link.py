@@ -75,7 +75,7 @@ class Exchange:
 
     @property
     def exit_code(self) -> int:
-        """The exit code that the turn gave; 1 for a message that was rejected."""
+        """The exit code that the turn gave, or that was given with the rejection."""
         if self.rejected is not None:
-            return 1
+            return self.rejected.exit
         return int((self.done.facts.get("exit") if self.done else 0) or 0)

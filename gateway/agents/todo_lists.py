@@ -12,7 +12,7 @@ from agent.tools.protocol import ToolContext
 from agent.tools.todo_file import Changed, Shown, TodoFiles
 from agent.tools.todo_tool import Todo
 from gateway.agents.running_agent import RunningAgent
-from gateway.base.errors import UsageError, unknown_agent
+from gateway.base.errors import HomebodyError, StorageFailed, UsageError, about_storage, unknown_agent
 from memory.audience import Audience
 from memory.protocol import Author
 
@@ -36,11 +36,11 @@ class TodoLists:
         return self._now(self._agent(agent)).date()
 
     async def shown(self, agent: str | None, audience: Audience) -> Shown:
-        """Return the list of an audience. Raises UsageError for an unknown agent or a file that cannot be read."""
+        """Return the list of an audience. Raises UsageError for an unknown agent, StorageFailed for a file that cannot be read."""
         try:
             return await self._files(agent).shown(audience)
         except WorkspaceFileError as error:
-            raise UsageError(str(error), hint=error.hint) from error
+            raise _told(error) from error
 
     async def change(
         self,
@@ -53,7 +53,7 @@ class TodoLists:
         section: str = "",
         by: Author | None = None,
     ) -> Changed:
-        """Make a change. Raises UsageError."""
+        """Make a change. Raises UsageError and StorageFailed."""
         found = self._agent(agent)
         files = self._files(agent)
         context = ToolContext(now=self._now(found), session="", turn="", audience=audience)
@@ -69,7 +69,7 @@ class TodoLists:
                 case _:
                     return await files.mark(item, context, by, done=do == "done")
         except WorkspaceFileError as error:
-            raise UsageError(str(error), hint=error.hint) from error
+            raise _told(error) from error
 
     async def _named(self, files: TodoFiles, audience: Audience, item: str) -> str:
         """Return the id of an item that is named by its number."""
@@ -96,3 +96,8 @@ class TodoLists:
         if tool is None:
             raise UsageError(f"{found.id} has no list of things to do")
         return tool.lists
+
+
+def _told(error: WorkspaceFileError) -> HomebodyError:
+    kind = StorageFailed if about_storage(error) else UsageError
+    return kind(str(error), hint=error.hint)

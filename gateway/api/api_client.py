@@ -8,12 +8,12 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import httpx
 
-from channels.errors import AgentAway, ChannelError, LinkLost
-from channels.live import LiveEvent, Reply, from_json
+from channels.errors import AgentAway, ChannelError, LinkLost, NotStored
+from channels.live import STORAGE_FAILED, LiveEvent, Reply, from_json
 from gateway.api import unix_socket
 from gateway.base.errors import AlreadyRunning, GatewayNotResponding, HomebodyError, NoModel, StorageFailed, UsageError
 from gateway.base.state_lock import describe
@@ -35,7 +35,7 @@ OTHER_VERSION = "the gateway that runs is of another version than this command, 
 BROKE = "the gateway could not answer this, for a reason of its own"
 LOG_TELLS = "Its log tells why: homebody logs --level error --since 10m"
 RESTART = "Start it again: homebody restart"
-_KINDS = {kind.exit_code: kind for kind in (UsageError, NoModel, AlreadyRunning, StorageFailed)}
+KINDS: Final = {kind.exit_code: kind for kind in (UsageError, NoModel, AlreadyRunning, StorageFailed)}
 
 
 async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
@@ -63,7 +63,7 @@ async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
         return said["result"]
     if "error" not in said and answer.is_server_error:
         raise HomebodyError(BROKE, where=str(state), hint=LOG_TELLS)
-    kind = _KINDS.get(said.get("exitCode", 0), HomebodyError)
+    kind = KINDS.get(said.get("exitCode", 0), HomebodyError)
     raise kind(str(said.get("error", OTHER_VERSION)), where=str(said.get("where", "")), hint=str(said.get("mend", RESTART)))
 
 
@@ -254,6 +254,8 @@ def _refused(answer: httpx.Response) -> NoReturn:
     told = answered(answer)
     if "error" not in told and answer.is_server_error:
         raise ChannelError(BROKE, hint=LOG_TELLS)
+    if told.get("reason") == STORAGE_FAILED:
+        raise NotStored(str(told.get("error")), hint=str(told.get("mend", "")))
     if "error" not in told or answer.status_code == _NOT_FOUND:
         raise ChannelError(OTHER_VERSION, hint=RESTART)
     raise ChannelError(str(told["error"]), hint=str(told.get("mend", "")))

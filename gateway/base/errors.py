@@ -197,6 +197,18 @@ def no_descriptor(error: Exception) -> StorageFailed | None:
     return None
 
 
+def about_storage(error: BaseException) -> bool:
+    """Whether an error of any package says so (its ``about_storage``), or comes of one that the disk caused."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, StorageFailed) or getattr(cause, "about_storage", False):
+            return True
+        if isinstance(cause, OSError) and cause.errno in _STORAGE_ERRNOS:
+            return True
+        cause = cause.__cause__
+    return False
+
+
 def first_of(error: BaseException) -> BaseException:
     """Return the first error of a group, also where groups are within groups; another error as it is."""
     while isinstance(error, BaseExceptionGroup):
@@ -207,8 +219,8 @@ def first_of(error: BaseException) -> BaseException:
 def as_homebody_error(error: Exception) -> HomebodyError | None:
     """Convert an error of any package into a HomebodyError; None for an unexpected one.
 
-    Errors of the other packages have a ``hint`` too. An OSError about the disk becomes StorageFailed. Of a group of errors it is the
-    first that is known, if all are.
+    Errors of the other packages have a ``hint`` too. An OSError about the disk, and what comes of one, becomes StorageFailed. Of a
+    group of errors it is the first that is known, if all are.
     """
     if isinstance(error, ExceptionGroup):
         known = [as_homebody_error(one) for one in error.exceptions]
@@ -219,7 +231,8 @@ def as_homebody_error(error: Exception) -> HomebodyError | None:
         return StorageFailed.from_os(error, "use this file", error.filename or "storage")
     hint = getattr(error, "hint", None)
     if isinstance(hint, str):
-        return HomebodyError(str(error) or type(error).__name__, hint=hint)
+        kind = StorageFailed if about_storage(error) else HomebodyError
+        return kind(str(error) or type(error).__name__, hint=hint)
     if isinstance(error, RuntimeError) and "home directory" in str(error):  # of pathlib
         return StorageFailed("your home folder is unknown", where="~", hint="Set HOME to a folder of yours.")
     return None

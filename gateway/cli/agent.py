@@ -84,13 +84,15 @@ async def answered(link: Link, key: str) -> dict[str, Any]:
     """
     from channels.live import PAUSE_NOTICE, Reply
     from channels.terminal.link import Exchange
+    from gateway.api.api_client import KINDS
 
     exchange = Exchange(key)
     async for frame in link.frames():
         if exchange.hear(frame) and isinstance(frame, Reply) and frame.key.startswith(PAUSE_NOTICE):
             say(frame.text, err=True)
         if exchange.rejected is not None:
-            raise HomebodyError(exchange.rejected.reason, hint=exchange.rejected.hint)
+            kind = KINDS.get(exchange.rejected.exit, HomebodyError)
+            raise kind(exchange.rejected.reason, hint=exchange.rejected.hint)
         if exchange.over and exchange.done is not None:
             return dict(exchange.done.facts)
     raise HomebodyError(

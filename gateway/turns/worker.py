@@ -159,7 +159,8 @@ class TurnWorker:
         known = errors.as_homebody_error(error)
         reason = str(known) if known else "Something went wrong on my side; see the log."
         hint = known.hint if known else "Your message is kept; I try again after the next start."
-        show_frame(self._channel(item.place), item.place, Rejected(item.message_id, reason, hint))
+        code = known.exit_code if known else errors.FAILED
+        show_frame(self._channel(item.place), item.place, Rejected(item.message_id, reason, hint, code))
 
     async def _queued(self, ticket: Ticket[Any], head: QueuedMessage) -> None:
         """Handle a message together with those behind it that go with it."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
-from channels.errors import ChannelError, LinkLost, NotSent, Uncertain
-from channels.live import Delta, Done, Note, Reply
+from channels.errors import ChannelError, LinkLost, NotSent, NotStored, Uncertain
+from channels.live import Delta, Done, Note, Rejected, Reply
 from channels.messages import ChatAddress, Outbound
 from channels.terminal.channel import TerminalChannel
 from gateway.api import unix_socket
@@ -19,7 +19,8 @@ from gateway.api.api_client import MESSAGE_BYTES, ChatConnection, connection
 from gateway.api.routes.chat_stream import ChatRoutes
 from gateway.api.server import serve_unix
 from gateway.base.clock import ManualClock
-from gateway.base.errors import HomebodyError
+from gateway.base.errors import HomebodyError, StorageFailed, as_homebody_error
+from gateway.cli.agent import answered
 from tests.http.broken_server import broken
 from tests.peers.door import BookDoor
 
@@ -94,6 +95,24 @@ async def test_a_message_and_its_answer_pass_the_socket(house: Served) -> None:
     await sending
     house.channel.show(HERE, Done("t1", "m1", {"chunks": 1}))
     assert await anext(frames) == Done("t1", "m1", {"chunks": 1})
+    await link.close()
+
+
+async def test_a_message_that_the_storage_does_not_take_is_a_storage_error_for_a_program(
+    house: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(_: object) -> None:
+        raise StorageFailed("the ledger could not be used: database or disk is full", hint="Free some space.")
+
+    monkeypatch.setattr(house.door, "accept", full)
+    link = await house.link()
+    with pytest.raises(NotStored, match="disk is full") as caught:
+        await link.say("hello", key="m1")
+    known = as_homebody_error(caught.value)
+    assert (type(known), known and known.hint) == (StorageFailed, "Free some space.")
+    house.channel.show(HERE, Rejected("m2", "it could not be stored", "Free some space.", 6))
+    with pytest.raises(StorageFailed):
+        await answered(link, "m2")
     await link.close()
 
 

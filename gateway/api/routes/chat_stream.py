@@ -20,10 +20,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from channels.errors import ChannelError, LinkLost
-from channels.live import to_json
+from channels.live import STORAGE_FAILED, to_json
 from channels.terminal.channel import TerminalChannel
 from gateway.api.answers import HEADERS, Refusal
 from gateway.api.event_stream import EventStream
+from gateway.base.errors import about_storage
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -92,7 +93,8 @@ class ChatRoutes:
         except LinkLost as error:
             raise Refusal(410, "gone", str(error), error.hint) from None
         except ChannelError as error:
-            raise Refusal(503, "not-stored", str(error), error.hint) from None
+            reason = STORAGE_FAILED if about_storage(error) else "not-stored"
+            raise Refusal(503, reason, str(error), error.hint) from None
         return Response(status_code=204)
 
     async def _on_stop(self, request: Request) -> Response:
