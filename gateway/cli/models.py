@@ -14,6 +14,7 @@ from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.models_auth import auth
 
 if TYPE_CHECKING:
+    from agent.models.catalog.model_listing import Limits
     from agent.models.catalog.provider_keys import Key
     from agent.models.middleware.key_health import KeyHealth
     from gateway.models.key_profiles import Profiles
@@ -47,7 +48,7 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
     key_source = _profiles(invocation).key_source(invocation.loaded.settings.default_agent)
     own = asyncio.run(served(settings, os.environ, key_source))
     named = [f"{provider}/{name}" for provider, names in own.items() for name in names]
-    offered = offers(settings, os.environ, here, key_source, named, prices=price_list(settings))
+    offered = offers(settings, os.environ, here, key_source, named, prices=price_list(settings), learnt=_learnt(invocation))
     found = [offer for offer in offered if everything or offer.usable or as_json]
     if as_json:
         _print_json([offer.as_json() for offer in found])
@@ -67,7 +68,7 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
 @pass_invocation
 def status(invocation: Invocation, as_json: bool) -> None:
     """Show each agent's model, and each provider's address and key status. Keys themselves are never shown."""
-    facts = asyncio.run(_status(_settings(invocation), _profiles(invocation), _health(invocation)))
+    facts = asyncio.run(_status(_settings(invocation), _profiles(invocation), _health(invocation), _learnt(invocation)))
     if as_json:
         _print_json(facts)
         return
@@ -134,13 +135,19 @@ def _health(invocation: Invocation) -> KeyHealth:
     return KeyHealth(SystemClock(), KeyHealthFile(invocation.paths.state / KEY_HEALTH_NAME))
 
 
-async def _status(settings: Settings, profiles: Profiles, health: KeyHealth) -> dict[str, Any]:
+def _learnt(invocation: Invocation) -> Limits:
+    from gateway.models.facts_cache import FILE_NAME, ModelFactsCache
+
+    return ModelFactsCache(invocation.paths.state / FILE_NAME).limits
+
+
+async def _status(settings: Settings, profiles: Profiles, health: KeyHealth, learnt: Limits) -> dict[str, Any]:
     from agent.models.catalog.model_listing import standings
     from agent.models.catalog.provider_keys import keys_of
 
     key_source = profiles.key_source(settings.default_agent)
     return {
-        "agents": [await _standing_of(agent_id, settings, profiles) for agent_id in settings.agent_ids],
+        "agents": [await _standing_of(agent_id, settings, profiles, learnt) for agent_id in settings.agent_ids],
         "providers": [
             {
                 **standing.as_json(),
@@ -169,8 +176,9 @@ def _well(key: dict[str, Any]) -> str:
     return "; ".join(ills) or "well"
 
 
-async def _standing_of(agent_id: str, settings: Settings, profiles: Profiles) -> dict[str, Any]:
+async def _standing_of(agent_id: str, settings: Settings, profiles: Profiles, learnt: Limits) -> dict[str, Any]:
     from agent.errors import AgentError
+    from agent.models.catalog.model_listing import limits_of
     from agent.models.notebook import NAME as OFFLINE
     from agent.models.notebook.notebook_model import NotebookModel
     from gateway.models.model_probe import placed, wanted_model
@@ -181,7 +189,7 @@ async def _standing_of(agent_id: str, settings: Settings, profiles: Profiles) ->
         place = await placed(settings, wanted, agent_id, profiles)
     except AgentError as error:
         return {"id": agent_id, "model": None, "window": None, "chosen": chosen, "problem": str(error), "mend": error.hint}
-    known = (OFFLINE, NotebookModel.window) if place is None else (place.name, place.facts.window)
+    known = (OFFLINE, NotebookModel.window) if place is None else (place.name, limits_of(place, learnt)[0])
     return {"id": agent_id, "model": known[0], "window": known[1], "chosen": chosen, "problem": None, "mend": ""}
 
 

@@ -154,7 +154,9 @@ class ModelRegistry:
         key_source = self.key_source(self._owner(agent_id))
         here, own = await asyncio.gather(find_local(self._env), served(self._settings, self._env, key_source))
         named = [f"{provider}/{name}" for provider, names in own.items() for name in names]
-        return offers(self._settings, self._env, here, key_source, (*also, *named), prices=self._list)
+        return offers(
+            self._settings, self._env, here, key_source, (*also, *named), prices=self._list, learnt=self.learnt.limits
+        )
 
     @property
     def prices(self) -> PriceList:
@@ -256,12 +258,12 @@ class ModelRegistry:
         return self._by_default[owner][0]
 
     def _made(self, place: ResolvedModel, owner: str) -> Model:
+        from agent.models.catalog.model_listing import limits_of
         from gateway.models.model_stack import build_model
 
         place = self._priced(place)
-        known = self.learnt.limits(place.name) if place.facts.assumed else None
-        if known is not None:
-            place = replace(place, facts=replace(place.facts, window=known[0], max_output=known[1]))
+        window, max_output = limits_of(place, self.learnt.limits)
+        place = replace(place, facts=replace(place.facts, window=window, max_output=max_output))
         return build_model((place,), self._parts(owner))
 
     def _parts(self, owner: str) -> StackParts:

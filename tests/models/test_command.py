@@ -12,6 +12,7 @@ import pytest
 
 from agent.models.catalog.prices import AS_OF
 from gateway.cli import main
+from gateway.models.facts_cache import FILE_NAME, ModelFactsCache
 from tests.peers.anthropic import AnthropicPeer, Refuse
 
 if TYPE_CHECKING:
@@ -82,6 +83,22 @@ def test_a_configured_model_without_a_key_is_told_with_the_mend(run: Run, tmp_pa
     assert (agent["model"], agent["chosen"]) == (None, "as configured")
     assert "needs a key" in agent["problem"]
     assert "export ANTHROPIC_API_KEY=" in agent["mend"]
+
+
+def test_the_window_is_the_one_that_the_server_told(run: Run, tmp_path: Path) -> None:
+    address = "http://127.0.0.1:9/v1"
+    asked = {"providers": {"box": {"baseUrl": address, "models": [{"id": "small"}, {"id": "said", "contextWindow": 8000}]}}}
+    settings = {"models": asked, "agents": {"defaults": {"model": "box/small"}}}
+    (tmp_path / "homebody.yaml").write_text(json.dumps(settings))
+    (tmp_path / "state").mkdir(mode=0o700)
+    learnt = ModelFactsCache(tmp_path / "state" / FILE_NAME)
+    for model in ("small", "said"):
+        asyncio.run(learnt.record(f"box/{model}", 32_768, 4096))
+    listed = {offer["name"]: (offer["window"], offer["maxOutput"]) for offer in json.loads(run("list", "--json")[1])}
+    assert listed["box/small"] == (32_768, 4096)
+    assert listed["box/said"][0] == 8000, "what the settings say is no guess"
+    [agent] = json.loads(run("status", "--json")[1])["agents"]
+    assert (agent["model"], agent["window"]) == ("box/small", 32_768)
 
 
 def test_a_model_that_answers_is_told_with_its_time(run: Run, peer: AnthropicPeer) -> None:

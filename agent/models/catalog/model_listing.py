@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -11,13 +11,17 @@ from msgspec.structs import asdict
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found, ollama_url
 from agent.models.catalog.known_models import PROVIDERS
-from agent.models.catalog.model_selection import described, find, key_origin, known_names, priced
+from agent.models.catalog.model_selection import ResolvedModel, described, find, key_origin, known_names, priced
 from agent.models.catalog.prices import PriceList
 from agent.models.catalog.provider_keys import KeySource, no_profiles
 from agent.models.notebook import NAME as OFFLINE
 from agent.settings import ModelsSettings
 
 Origin = Literal["profile", "settings", "environment", "none needed", "missing"]
+
+
+Limits: TypeAlias = Callable[[str], tuple[int, int] | None]
+"""The window and the longest answer that a provider told of a model before; None where it has not."""
 
 
 class ListedModel(Struct, frozen=True, kw_only=True):
@@ -67,6 +71,16 @@ class ProviderStatus(Struct, frozen=True, kw_only=True):
         return asdict(self)
 
 
+def _nothing(_model: str) -> None:
+    return None
+
+
+def limits_of(place: ResolvedModel, learnt: Limits) -> tuple[int, int]:
+    """Return the window and the longest answer of a model: what its provider told before goes before a guess."""
+    known = learnt(place.name) if place.facts.assumed else None
+    return known or (place.facts.window, place.facts.max_output)
+
+
 def offers(
     settings: ModelsSettings,
     env: Mapping[str, str],
@@ -75,14 +89,19 @@ def offers(
     also: Sequence[str] = (),
     *,
     prices: PriceList | None = None,
+    learnt: Limits = _nothing,
 ) -> tuple[ListedModel, ...]:
     """Return the models worth naming: what runs on this machine, those of the settings, of the catalogue, and the notebook.
 
-    ``prices`` count where the settings give a model none.
+    ``prices`` count where the settings give a model none, and ``learnt`` where its window is a guess.
     """
     local = () if here is None else (_local(here),)
     named = dict.fromkeys((*also, *known_names(settings)))
-    found = (_offered(name, settings, env, key_source, prices) for name in named if not local or name != local[0].name)
+    found = (
+        _offered(name, settings, env, key_source, prices=prices, learnt=learnt)
+        for name in named
+        if not local or name != local[0].name
+    )
     return local + tuple(offer for offer in found if offer is not None)
 
 
@@ -107,17 +126,29 @@ def _local(here: Found) -> ListedModel:
 
 
 def _offered(
-    name: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource, prices: PriceList | None
+    name: str,
+    settings: ModelsSettings,
+    env: Mapping[str, str],
+    key_source: KeySource,
+    *,
+    prices: PriceList | None,
+    learnt: Limits,
 ) -> ListedModel | None:
     """What the owner's own settings name may be no model at all, or be of a provider without an address: its standing says so."""
     try:
-        return _offer(name, settings, env, key_source, prices)
+        return _offer(name, settings, env, key_source, prices=prices, learnt=learnt)
     except (UnknownModel, ModelNotConfigured):
         return None
 
 
 def _offer(
-    name: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource, prices: PriceList | None
+    name: str,
+    settings: ModelsSettings,
+    env: Mapping[str, str],
+    key_source: KeySource,
+    *,
+    prices: PriceList | None,
+    learnt: Limits,
 ) -> ListedModel:
     if name == OFFLINE:
         from agent.models.notebook.notebook_model import NotebookModel
@@ -139,12 +170,13 @@ def _offer(
     assert place is not None
     price = (place if prices is None else priced(place, settings, prices)).facts.price
     own = described(settings, place.provider, place.model)
+    window, max_output = limits_of(place, learnt)
     return ListedModel(
         name=name,
         title=own.name if own else "",
         usable=usable,
-        window=place.facts.window,
-        max_output=place.facts.max_output,
+        window=window,
+        max_output=max_output,
         input_price=price.input if price else None,
         output_price=price.output if price else None,
         priced=price.as_of if price else "",
