@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from tests import programs
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -125,14 +126,22 @@ class Radicale:
         return [path.read_bytes().decode() for path in sorted(folder.glob("*.ics"))]
 
 
+@pytest.fixture(scope="session")
+def kept_radicale(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Radicale]:
+    """The one that all tests of this process use: starting it takes longer than most of them."""
+    made = Radicale(0, tmp_path_factory.mktemp("radicale"))
+    yield made
+    if made.process is not None:
+        made.process.kill()
+        made.process.wait()
+
+
 @pytest.fixture
-async def radicale(tmp_path: Path) -> AsyncIterator[Radicale]:
-    folder = tmp_path / "radicale"
-    folder.mkdir()
-    made = Radicale(free_port(), folder)
-    await made.start()
-    try:
-        await made.make("personal")
-        yield made
-    finally:
-        await made.stop()
+async def radicale(kept_radicale: Radicale) -> Radicale:
+    """A radicale with an empty calendar; a test may stop it."""
+    shutil.rmtree(kept_radicale.folder / "collections/collection-root", ignore_errors=True)
+    if kept_radicale.process is None or kept_radicale.process.poll() is not None:
+        kept_radicale.port = free_port()
+        await kept_radicale.start()
+    await kept_radicale.make("personal")
+    return kept_radicale
