@@ -221,6 +221,9 @@ def _identities_in(files: Sequence[Path]) -> list[Any]:
     return [one for file in files if file.exists() for one in _identities(file, [file.read_text("utf-8", "replace")])]
 
 
+_RIGHT_FILE = "Name the file that the key was kept in (it has a line AGE-SECRET-KEY-...): --identity FILE"
+
+
 def _identities(path: Path, texts: Sequence[str]) -> list[Any]:
     import pyrage
 
@@ -233,9 +236,9 @@ def _identities(path: Path, texts: Sequence[str]) -> list[Any]:
             lines = [line.strip() for line in text.splitlines()]
             found += [pyrage.x25519.Identity.from_str(line) for line in lines if line and not line.startswith("#")]
         except pyrage.IdentityError as error:
-            raise BackupUnusable(f"this file holds no key of age: {error}", where=str(path)) from error
+            raise BackupUnusable(f"this file holds no key of age: {error}", where=str(path), hint=_RIGHT_FILE) from error
     if not found:
-        raise BackupUnusable("this file holds no key", where=str(path))
+        raise BackupUnusable("this file holds no key", where=str(path), hint=_RIGHT_FILE)
     return found
 
 

@@ -282,12 +282,19 @@ def release(invocation: Invocation, *, everything: bool, as_json: bool) -> None:
 
 def _keys(invocation: Invocation, identities: tuple[Path, ...]) -> Keys:
     from gateway.backup.age_encryption import PASSPHRASE_VARIABLE, Keys, key_file
+    from gateway.base.errors import UsageError
 
     def ask() -> str:
         if words := os.environ.get(PASSPHRASE_VARIABLE):
             return words
         return str(click.prompt("Passphrase of the backup", hide_input=True, err=True)) if sys.stdin.isatty() else ""
 
+    for path in identities:
+        if not path.exists():
+            hint = (
+                "It is the file of the key that was shown at the first backup; without --identity this home's own key is taken."
+            )
+            raise UsageError(f"--identity names a file that does not exist: {path}", hint=hint)
     return Keys(files=identities or (key_file(invocation.paths),), passphrase=ask)
 
 

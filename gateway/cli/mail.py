@@ -57,7 +57,7 @@ def accounts(invocation: Invocation, as_json: bool) -> None:
 @_JSON
 @pass_invocation
 def test(invocation: Invocation, account: str | None, as_json: bool) -> int:
-    """Log in at the servers of ACCOUNT (default: of all) and say what is wrong. Exit code 1 if something is."""
+    """Log in at the servers of ACCOUNT (default: of all) and say what is wrong. Exit code 1 if something is, or there is none."""
     from dataclasses import asdict
 
     from gateway.mail.account_check import check_account
@@ -75,7 +75,7 @@ def test(invocation: Invocation, account: str | None, as_json: bool) -> int:
             lines.append(f"  {'ok ' if one['ok'] else 'NOT'} {one['what']}: {one['told']}")
             lines += [f"      {one['hint']}"] if one["hint"] else []
     tell(facts, "\n".join(lines) or _NO_ACCOUNTS, as_json=as_json)
-    return 0 if all(one["ok"] or not one["needed"] for checks in facts.values() for one in checks) else 1
+    return 0 if facts and all(one["ok"] or not one["needed"] for checks in facts.values() for one in checks) else 1
 
 
 @mail.command(name="list")

@@ -12,7 +12,7 @@ import click
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
-from gateway.base.errors import UsageError
+from gateway.base.errors import HomebodyError, UsageError
 from gateway.base.installation import how_to_add
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 from gateway.cli.memory_bench import bench
@@ -189,6 +189,8 @@ def log(invocation: Invocation, /, path: str | None, limit: int, **options: Any)
         async with opened(invocation, options) as notes:
             await notes.sync(vectors=False)
             versions = (await notes.history.log(audience=OWNER, path=path))[:limit]
+        if path is not None and not versions:
+            raise _without_history(path)
         rows = [f"{v.name:>5}  {invocation.local_time(v.at)}  {_by(v.author)}  {v.path}" for v in versions]
         facts = {"versions": [_facts(version) for version in versions]}
         _print(facts, "\n".join(rows) or "No changes yet.", as_json=options["as_json"])
@@ -240,9 +242,13 @@ def blame(invocation: Invocation, /, path: str, **options: Any) -> None:
     """Show for each line of a note which change added it."""
 
     async def work() -> None:
+        from memory.audience import OWNER
+
         async with opened(invocation, options) as notes:
             await notes.sync(vectors=False)
             lines = await asyncio.to_thread(lambda: list(notes.history.versions.blame(path)))
+            if not lines and not await notes.history.log(audience=OWNER, path=path):
+                raise _without_history(path)
         rows = [
             f"{v.name if v else 0:>5}  {v.at if v else '':25}  {_by(v.author) if v else '':12}  {line}" for line, v in lines
         ]
@@ -253,6 +259,10 @@ def blame(invocation: Invocation, /, path: str, **options: Any) -> None:
         _print(facts, "\n".join(rows), as_json=options["as_json"])
 
     _run(work())
+
+
+def _without_history(path: str) -> HomebodyError:
+    return HomebodyError(f"the history has no note {path[:200]!r}", hint="Those that it has: homebody memory log")
 
 
 async def _search_one(invocation: Invocation, query: str, options: dict[str, Any]) -> None:

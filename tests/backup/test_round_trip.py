@@ -68,6 +68,10 @@ def test_everything_comes_back_on_another_machine(lived: Lived, tmp_path: Path) 
     (there.home / "backup-key.txt").unlink()
     opened = homebody(other, "backup", "verify", "--identity", str(other / "key.txt"))
     assert opened.returncode == 0, "the key that is kept elsewhere opens the new one, too"
+    gone = homebody(other, "backup", "verify", "--identity", str(other / "gone.txt"))
+    assert (gone.returncode, str(other / "gone.txt") in gone.stderr) == (2, True), gone.stderr
+    (other / "junk.txt").write_text("no key\n")
+    assert "AGE-SECRET-KEY" in homebody(other, "backup", "verify", "--identity", str(other / "junk.txt")).stderr
 
 
 def test_a_backup_is_encrypted_and_no_secret_can_be_read_in_it(lived: Lived) -> None:

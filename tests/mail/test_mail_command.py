@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gateway.cli import main
 from tests import programs
 from tests.mail.dovecot import PASSWORD
 from tests.mail.letters import letter
@@ -77,3 +78,8 @@ async def test_what_is_wrong_is_told_with_what_mends_it(command_line: CommandLin
     code, told = await asyncio.to_thread(command_line.run, "test", imap={"host": "mail.example.org", "security": "none"})
     assert code == 3
     assert "unencrypted" in told
+
+
+def test_without_an_account_there_is_nothing_that_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--home", str(tmp_path), "mail", "test"]) == 1
+    assert "docs/mail.md" in capsys.readouterr().out

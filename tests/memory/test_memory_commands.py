@@ -57,4 +57,9 @@ def test_history_is_shown_and_a_wrong_number_says_what_to_do(workspace: Path, ca
     run(capsys, "undo", str(newest), *options)
     assert "jasmine" in (workspace / "MEMORY.md").read_text()
     assert "homebody memory log" in run(capsys, "undo", "99", *options, code=1)
+    for command in ("log", "blame"):
+        assert "the history has no note 'nopath.md'" in run(capsys, command, "nopath.md", *options, code=1)
+    (workspace / "memory/2026-01-26.md").unlink()
+    assert json.loads(run(capsys, "log", "memory/2026-01-26.md", *options))["versions"], "it was there once"
+    assert json.loads(run(capsys, "blame", "memory/2026-01-26.md", *options))["lines"] == []
     assert "--queries" in run(capsys, "search", code=2)

@@ -132,6 +132,12 @@ def test_nothing_near_is_no_guess() -> None:
     assert caught.value.nearest == ()
 
 
+def test_a_provider_that_there_is_not_is_named_with_the_command_that_adds_it() -> None:
+    with pytest.raises(UnknownModel, match="there is no provider 'foo'") as caught:
+        find("foo/bar", NOTHING, {})
+    assert "homebody config set models.providers.foo.baseUrl" in caught.value.hint
+
+
 def test_a_missing_key_is_told_with_the_command_that_sets_it() -> None:
     with pytest.raises(ModelNotConfigured, match="needs a key of Anthropic") as caught:
         find("anthropic/claude-opus-5", NOTHING, {})

@@ -207,6 +207,12 @@ def _guess(name: str, settings: ModelsSettings) -> tuple[str, str]:
 
     nearest = tuple(difflib.get_close_matches(name, [*known_names(settings), *ALIASES], n=3, cutoff=0.5))
     hint = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
+    if provider := provider_that_is_missing(name, settings):
+        raise UnknownModel(
+            f"No model answers to {name!r}: there is no provider {provider!r}.{hint}",
+            hint=f"Add it: homebody config set models.providers.{provider}.baseUrl http://HOST:PORT/v1; see: homebody models list",
+            nearest=nearest,
+        )
     raise UnknownModel(
         f"No model answers to {name!r}.{hint}",
         hint="Write it as provider/model, such as anthropic/claude-sonnet-5-5 or ollama/qwen3; see: homebody models list",
