@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,7 +88,7 @@ def install(invocation: Invocation, path: Path, yes: bool, as_json: bool) -> Non
         does = "replaces the one that is installed" if target.exists() else "is copied"
         say(f"{one.header.name}: {one.header.description}\nIt {does}: {one.folder} -> {target}")
         say("\n".join(skill_words.file_lines(one.content.files)))
-        click.confirm("The agent will follow what SKILL.md says. Did you read it, and install it?", abort=True)
+        _confirm("install", "The agent will follow what SKILL.md says. Did you read it, and install it?")
     installing.install(one, managed, SkillTrust(invocation.paths.state))
     done = {"name": one.header.name, "path": str(target), "digest": one.content.digest}
     tell(
@@ -114,9 +115,7 @@ def approve(invocation: Invocation, *, name: str, digest: str | None, agent_id: 
     if not yes and one.state != "ready":
         _explained("approve", as_json=as_json)
         say(skill_words.shown(one))
-        click.confirm(
-            f"The agent will follow what {one.folder / 'SKILL.md'} says. Did you read it, and approve it?", abort=True
-        )
+        _confirm("approve", f"The agent will follow what {one.folder / 'SKILL.md'} says. Did you read it, and approve it?")
     if one.place != "bundled":
         invocation.paths.prepare()
         catalog.trust.approve(one.name, one.digest)
@@ -145,7 +144,7 @@ def remove(invocation: Invocation, name: str, agent_id: str | None, yes: bool, a
     if not yes:
         _explained("remove", as_json=as_json)
         does = f"Delete {installed.folder}, and withdraw" if installed else "Withdraw"
-        click.confirm(f"{does} the approval of {name}?", abort=True)
+        _confirm("remove", f"{does} the approval of {name}?")
     if installed is not None:
         installing.remove(installed.folder)
     catalog.trust.withdraw(name)
@@ -163,6 +162,20 @@ def _catalog(invocation: Invocation, agent: str | None) -> SkillCatalog:
     settings = invocation.loaded.settings
     chosen = settings.agent(agent or settings.default_agent).id
     return SkillCatalog(chosen, SettingsStore(settings), invocation.paths, SkillTrust(invocation.paths.state), os.environ)
+
+
+def _confirm(command: str, question: str) -> None:
+    """Ask, and go on only after a yes. Raises UsageError where nobody can answer."""
+    try:
+        said = click.confirm(question)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo()
+        told = f"skills {command} asks before it does something, and there was no answer"
+        raise UsageError(told, hint="Add --yes where a program runs it.") from None
+    if not said:
+        raise click.Abort
 
 
 def _explained(command: str, *, as_json: bool) -> None:

@@ -56,6 +56,8 @@ def test_a_skill_is_installed_after_a_yes_and_removed_again(homebody: Any, tmp_p
     (installed / "SKILL.md").write_text("---\nname: bread\ndescription: Other.\n---\n")
     assert states(homebody)["bread"] == "changed"
     assert "changed since you approved it" in homebody("check")[1]
+    code, _, err = homebody("install", str(source), said="")
+    assert (code, "Add --yes" in err) == (2, True)
     assert homebody("install", str(source), "--yes")[0] == 0
     assert states(homebody)["bread"] == "ready"
     code, out, _ = homebody("remove", "bread", "--yes")
