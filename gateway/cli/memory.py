@@ -250,7 +250,8 @@ def blame(invocation: Invocation, /, path: str, **options: Any) -> None:
             if not lines and not await notes.history.log(audience=OWNER, path=path):
                 raise _without_history(path)
         rows = [
-            f"{v.name if v else 0:>5}  {v.at if v else '':25}  {_by(v.author) if v else '':12}  {line}" for line, v in lines
+            f"{v.name if v else 0:>5}  {invocation.local_time(v.at) if v else '':16}  {_by(v.author) if v else '':12}  {line}"
+            for line, v in lines
         ]
         facts = {
             "path": path,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -59,6 +60,9 @@ def test_history_is_shown_and_a_wrong_number_says_what_to_do(workspace: Path, ca
     assert "homebody memory log" in run(capsys, "undo", "99", *options, code=1)
     for command in ("log", "blame"):
         assert "the history has no note 'nopath.md'" in run(capsys, command, "nopath.md", *options, code=1)
+    for command in ("log", "blame"):
+        for line in run(capsys, command, "MEMORY.md", *options[:2]).splitlines():
+            assert re.match(r" *\d+  \d{4}-\d\d-\d\d \d\d:\d\d  ", line), f"{command} tells the owner's time"
     (workspace / "memory/2026-01-26.md").unlink()
     assert json.loads(run(capsys, "log", "memory/2026-01-26.md", *options))["versions"], "it was there once"
     assert json.loads(run(capsys, "blame", "memory/2026-01-26.md", *options))["lines"] == []
