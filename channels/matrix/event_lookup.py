@@ -36,15 +36,15 @@ class EventLookup:
     def __init__(self, http: MatrixHttp, encryption: Encryption | None) -> None:
         self._http = http
         self._encryption = encryption
-        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
 
     def note(self, event: Mapping[str, Any], room: Room) -> None:
         """Remember a message that was just read."""
-        self._keep(str(event["event_id"]), _known(event, room))
+        self._keep(room, str(event["event_id"]), _known(event, room))
 
     async def find(self, room: Room, identity: str) -> Known:
-        """Return what is known of a message; nothing for one that cannot be had."""
-        found = self._known.get(identity)
+        """Return what is known of a message of a room; nothing for one that cannot be had there."""
+        found = self._known.get((room.id, identity))
         if found is not None:
             return found
         try:
@@ -54,12 +54,13 @@ class EventLookup:
             found = _known(event, room)
         except (*TROUBLE, *MALFORMED):
             return Known()
-        self._keep(identity, found)
+        self._keep(room, identity, found)
         return found
 
-    def _keep(self, identity: str, known: Known) -> None:
-        self._known[identity] = known
-        self._known.move_to_end(identity)
+    def _keep(self, room: Room, identity: str, known: Known) -> None:
+        key = (room.id, identity)
+        self._known[key] = known
+        self._known.move_to_end(key)
         while len(self._known) > MOST:
             self._known.popitem(last=False)
 

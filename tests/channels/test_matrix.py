@@ -16,6 +16,7 @@ from channels.matrix.device_files import DeviceFiles, stored
 from channels.matrix.markup import EVENT_BYTES, chunks, html, said, text_content
 from channels.matrix.private_chats import AGAIN_AFTER
 from channels.matrix.sending import KEPT_SECONDS
+from channels.messages import Button
 from tests.channels.matrix_house import DIRECT, House
 from tests.channels.matrix_stage import ANNA, BEN
 from tests.peers.matrix import TOKEN, MatrixPeer
@@ -290,6 +291,26 @@ async def test_the_ghost_of_a_bridge_is_a_person_of_its_own(peer: MatrixPeer, tm
         await peer.say(room, ghost, "hello from afar")
         await house.sink.until(lambda: bool(house.sink.messages), "it arrived")
     assert house.sink.messages[0].sender.id == ghost
+
+
+@pytest.mark.sec(26)
+async def test_a_press_or_a_reply_in_another_room_reaches_no_message(peer: MatrixPeer, tmp_path: Path) -> None:
+    room, elsewhere = peer.home.made(ANNA, direct=True), peer.home.made(ANNA, BEN, name="Kitchen")
+    house = House(peer, tmp_path, groups={elsewhere.id: {"users": [ANNA, BEN], "requireMention": False}})
+    async with house.running():
+        asked = await house.send("Shall I?", buttons=(Button(label="✅ Once", value="/approve abc once"),))
+        mine = await peer.say(room, ANNA, "a secret")
+        press = {"m.relates_to": {"rel_type": "m.annotation", "event_id": asked, "key": "✅"}}
+        await peer.put(elsewhere, ANNA, "m.reaction", press)
+        await peer.say(elsewhere, BEN, "what is this?", **{"m.relates_to": {"m.in_reply_to": {"event_id": mine}}})
+        await peer.put(room, ANNA, "m.reaction", press)
+        await house.sink.until(lambda: len(house.sink.messages) == 3, "they arrived")
+    told = [(one.text, one.event, one.conversation.kind, one.quoted) for one in house.sink.messages]
+    assert sorted(told) == [
+        ("/approve abc once", "button", "direct", ""),
+        ("a secret", "message", "direct", ""),
+        ("what is this?", "message", "group", ""),
+    ]
 
 
 @pytest.mark.sec(76)
