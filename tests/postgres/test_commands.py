@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.ledger.postgres.postgres_schema import STEPS
 from tests import programs
 from tests.doctor.conftest import program
 from tests.patience import PATIENCE
@@ -38,7 +39,7 @@ def test_the_ledger_moves_to_postgresql_serves_there_and_moves_back(url: str, tm
     assert not file.exists()
     assert program("agent", "-m", "Remember that the key is under the pot.", home=tmp_path).returncode == 0
     facts = json.loads(program("storage", "status", "--json", home=tmp_path).stdout)
-    assert (facts["engine"], facts["version"]) == ("postgresql", 3)
+    assert (facts["engine"], facts["version"]) == ("postgresql", len(STEPS))
     assert (facts["sessions"], facts["transcripts"], facts["folders"]) == (1, 1, [])
     assert "under the pot" in program("sessions", "show", home=tmp_path).stdout
     assert not list(tmp_path.glob(".homebody/agents/*/sessions"))
