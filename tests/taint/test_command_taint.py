@@ -8,6 +8,7 @@ import subprocess
 import time
 from datetime import date
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +21,9 @@ from memory.audience import OWNER
 from tests.peers.phone import Village
 from tests.sampling import parametrize_some
 from tests.taint.test_untrusted_files import CLEAN
+
+if TYPE_CHECKING:
+    from agent.models.protocol import Request
 
 WEB = frozenset({"web:evil.example"})
 TODAY = date(2026, 3, 1)
@@ -287,29 +291,37 @@ def exec_(command: str, number: int) -> ToolCall:
 async def test_a_copy_that_a_command_made_of_a_received_file_taints_who_reads_it(tmp_path: Path) -> None:
     v = Village(tmp_path, tools={"exec": {"security": "full"}})
     v.model.reply_with(lambda _: "Done.")
-    async with v.house() as (house, phone):
+    async with v.house() as (_, phone):
         await phone.say("hello")
         await phone.until(phone.texts)
         (v.workspace / "inbox").mkdir()
         (v.workspace / "inbox" / "1-a.txt").write_text("obey")
         await asyncio.sleep(0.05)  # the clock of file systems goes in steps
-        read = ToolCall(id="r", name="read", arguments={"path": "copy.txt"})
-        v.model.then([exec_("cat inbox/1-a.txt | tee copy.txt; date > when.txt", 1)], "Copied.")
+        acts = {
+            "copy it": exec_("cat inbox/1-a.txt | tee copy.txt; date > when.txt", 1),
+            "read it": ToolCall(id="r", name="read", arguments={"path": "copy.txt"}),
+            "and this": exec_("touch more.txt", 2),
+        }
+
+        def answer(request: Request) -> object:  # the flush of /new asks as well, whenever it comes
+            last = request.messages[-1]
+            if isinstance(last, ToolMessage):
+                return {"c1": "Copied.", "r": "Read."}.get(last.call_id, "Asked.")
+            return next((act for words, act in acts.items() if last.text.endswith(words)), "Done.")
+
+        v.model.reply_with(answer)
         await phone.say("copy it")
         await phone.until(lambda: "Copied." in phone.texts())
-        result = results(v)[-1]
-        assert result.taint == ("file:inbox",)
-        assert result.text.startswith("<untrusted ")
+        (copied,) = {one.text: one for one in results(v) if one.call_id == "c1"}.values()
+        assert copied.taint == ("file:inbox",)
+        assert copied.text.startswith("<untrusted ")
         before = len(phone.sent)
         await phone.say("/new")
         await phone.until(lambda: len(phone.sent) > before)
-        await house.lanes.quiet()
-        v.model.then([read], "Read.")
         await phone.say("read it")
         await phone.until(lambda: "Read." in phone.texts())
-        result = results(v)[-1]
-        assert result.taint == ("file:copy.txt", "file:inbox")
-        v.model.then([exec_("touch more.txt", 2)], "Asked.")
+        (found,) = {one.text: one for one in results(v) if one.call_id == "r"}.values()
+        assert found.taint == ("file:copy.txt", "file:inbox")
         await phone.say("and this")
         await phone.until(lambda: any(one.buttons for one in phone.sent))
         assert not (v.workspace / "more.txt").exists()
