@@ -226,7 +226,8 @@ async def everything(page: Page) -> set[str]:
     shown: set[str] = set()
     for _ in range(600):
         shown |= set(await page.locator(".virtual .bubble .said, .virtual .bubble .markdown").all_inner_texts())
-        if "question 0" in shown:
+        at_the_top = await page.evaluate("() => document.querySelector('.virtual').scrollTop === 0")
+        if "question 0" in shown and at_the_top:  # it shows for a moment while the part before is put in, too
             break
         await page.evaluate("() => document.querySelector('.virtual').scrollBy(0, -700)")
         await page.wait_for_timeout(25)
