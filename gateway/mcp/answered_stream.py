@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 
+from gateway.mcp.wrapped_stream import WrappedStream
 
-class AnsweredStream:
+
+class AnsweredStream(WrappedStream):
     """Reads messages from ``stream``; what is none is answered on ``write`` and left out."""
 
     def __init__(self, stream: Any, write: Any) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._write = write
-
-    @property
-    def last_context(self) -> Any:
-        """The context of what was received last, which transports over HTTP have."""
-        return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage:
         """Return the next message."""
@@ -31,14 +27,6 @@ class AnsweredStream:
             if (answer := _answer(received)) is not None:
                 await self._write.send(SessionMessage(answer))
 
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.aclose()
-
-    def __aiter__(self) -> Self:
-        """Return itself."""
-        return self
-
     async def __anext__(self) -> SessionMessage:
         """Return the next message."""
         from anyio import EndOfStream
@@ -47,18 +35,6 @@ class AnsweredStream:
             return await self.receive()
         except EndOfStream:
             raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        """Enter the stream."""
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Leave the stream."""
-        done: bool | None = await self._stream.__aexit__(kind, error, trace)
-        return done
 
 
 def _answer(error: Exception) -> JSONRPCError | None:

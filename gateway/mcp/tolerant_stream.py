@@ -6,54 +6,30 @@ The SDK refuses the whole list otherwise. It stands between the transport and th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse
 
+from gateway.mcp.wrapped_stream import WrappedStream
+
 Received = SessionMessage | Exception
 
 
-class TolerantStream:
+class TolerantStream(WrappedStream):
     """Reads from ``stream`` and notes in ``left_out`` which tools were taken out, each with the reason."""
 
     def __init__(self, stream: Any, left_out: list[tuple[str, str]]) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._left_out = left_out
-
-    @property
-    def last_context(self) -> Any:
-        """The context of what was received last, which transports over HTTP have."""
-        return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Received:
         """Return the next message."""
         return self._cleaned(await self._stream.receive())
 
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.aclose()
-
-    def __aiter__(self) -> Self:
-        """Return itself."""
-        return self
-
     async def __anext__(self) -> Received:
         """Return the next message."""
         return self._cleaned(await self._stream.__anext__())
-
-    async def __aenter__(self) -> Self:
-        """Enter the stream."""
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Leave the stream."""
-        done: bool | None = await self._stream.__aexit__(kind, error, trace)
-        return done
 
     def _cleaned(self, received: Received) -> Received:
         message = received.message if isinstance(received, SessionMessage) else None

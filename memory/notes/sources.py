@@ -86,7 +86,7 @@ class NoteSources:
         self.roots: list[Root] = []
         if own:
             self.roots = [Root(self.workspace, "", tuple(own)), *self._extra_roots(extra_paths), *self._shared_roots()]
-        self._overlap = len(self.roots) > 1 and bool(extra_paths)
+        self._overlap = bool(extra_paths)
 
     def walk(self) -> list[SourceFile]:
         """Return every note once, and every entry that was rejected or cannot be read."""
