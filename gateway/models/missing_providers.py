@@ -17,7 +17,7 @@ def missing_providers(settings: Settings) -> list[Problem]:
     from difflib import get_close_matches
 
     from agent.models.catalog.known_models import PROVIDERS
-    from agent.models.catalog.model_selection import provider_that_is_missing
+    from agent.models.catalog.model_selection import how_to_add, provider_that_is_missing
 
     names = dict.fromkeys(name for agent in settings.agent_ids for name in _named(settings, agent))
     found = []
@@ -26,7 +26,7 @@ def missing_providers(settings: Settings) -> list[Problem]:
         if not provider:
             continue
         near = get_close_matches(provider, [*settings.models.providers, *PROVIDERS], n=1)
-        add = f"Add it: homebody config set models.providers.{provider}.baseUrl http://HOST:PORT/v1"
+        add = how_to_add(provider)
         hint = f"Did you mean {near[0]}/{name.partition('/')[2]}? {add}" if near else add
         found.append(Problem(f"there is no provider {provider!r}, so nothing answers to the model {name!r}", hint=hint))
     return found

@@ -143,6 +143,11 @@ def provider_that_is_missing(name: str, settings: ModelsSettings) -> str:
     return "" if any(full == one.id for own in settings.providers.values() for one in own.models) else provider
 
 
+def how_to_add(provider: str) -> str:
+    """Return the sentence that says how a provider is put into the settings."""
+    return f"Add it: homebody config set models.providers.{provider}.baseUrl http://HOST:PORT/v1"
+
+
 def by_key(settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource = no_profiles) -> ResolvedModel | None:
     """Return the default model of the first provider that has a key, in a profile, the settings or the environment."""
     for name in BY_KEY:
@@ -210,7 +215,7 @@ def _guess(name: str, settings: ModelsSettings) -> tuple[str, str]:
     if provider := provider_that_is_missing(name, settings):
         raise UnknownModel(
             f"No model answers to {name!r}: there is no provider {provider!r}.{hint}",
-            hint=f"Add it: homebody config set models.providers.{provider}.baseUrl http://HOST:PORT/v1; see: homebody models list",
+            hint=f"{how_to_add(provider)}; see: homebody models list",
             nearest=nearest,
         )
     raise UnknownModel(
