@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,10 @@ class SetClocks:
         found: list[dict[str, Any]] = self.cron("log", job)["runs"]
         return found
 
+    def due(self, job: str) -> datetime | None:
+        (at,) = (found["nextAt"] for found in self.cron("list") if found["name"] == job)
+        return None if at is None else datetime.fromisoformat(at)
+
     def until(self, wanted: Callable[[], Any]) -> None:
         end = time.monotonic() + PATIENCE
         while not wanted():
@@ -115,6 +120,8 @@ def test_starts_with_the_clock_ahead_and_back_stop_no_job(clocks: SetClocks) -> 
         clocks.start()
         if wrong == "+40d":
             clocks.until(lambda: clocks.runs("stretch"))
+    now = datetime.now(UTC)
+    clocks.until(lambda: (due := clocks.due("stretch")) is not None and abs(due - now) < timedelta(hours=1))  # it has looked
     fired = {run["instant"] for run in clocks.runs("stretch") if run["state"] == "fired"}
     clocks.set("+121m")
     clocks.until(lambda: any(run["state"] == "fired" and run["instant"] not in fired for run in clocks.runs("stretch")))
