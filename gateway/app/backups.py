@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
@@ -117,18 +118,25 @@ class ScheduledBackups:
             await asyncio.wait([self._task])
 
     async def _make(self, former: LastBackup | None) -> None:
+        from gateway.backup.backup_folder import same_disk
         from gateway.backup.backup_schedule import LastBackup, write_last
 
         tried = self._deps.clock.now().isoformat(timespec="seconds")
         outcome = LastBackup(
-            tried=tried, file=former.file if former else "", told=bool(former and former.failed and former.told)
+            tried=tried,
+            file=former.file if former else "",
+            told=bool(former and former.failed and former.told),
+            apart=former is not None and former.apart,
         )
         try:
             facts = await self._run()
         except (OSError, TimeoutError, ValueError) as error:
             outcome = replace(outcome, failed=str(error) or "it took too long")
         else:
-            outcome = replace(outcome, file=facts.get("file", outcome.file), failed=facts.get("failed", ""))
+            outcome = replace(outcome, failed=facts.get("failed", ""))
+            if "file" in facts:
+                apart = not await asyncio.to_thread(same_disk, Path(facts["file"]).parent, self._deps.paths.home)
+                outcome = replace(outcome, file=facts["file"], apart=apart)
             if facts.get("keyMade"):
                 self._say(_KEY_MADE)
         if outcome.failed:

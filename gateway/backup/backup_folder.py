@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from gateway.backup.backup_schedule import LastBackup
 from gateway.backup.retention import kept
 from gateway.base.atomic_file import sync
 from gateway.base.errors import AlreadyRunning, StorageFailed
@@ -54,6 +55,31 @@ def copies_in(folder: Path) -> list[Copy]:
             made = datetime.strptime(matched[1], _STAMP).replace(tzinfo=UTC)
             found.append(Copy(path=path, made=made, size=path.stat().st_size, encrypted=name.endswith(".age")))
     return sorted(found, key=lambda copy: (copy.made, copy.path.name), reverse=True)
+
+
+def same_disk(folder: Path, home: Path) -> bool:
+    """Return whether what is written into a folder goes to the disk of the home. Neither needs to exist. Blocking."""
+
+    def device(path: Path) -> int:
+        while not path.exists() and path != path.parent:
+            path = path.parent
+        return path.stat().st_dev
+
+    return device(folder) == device(home)
+
+
+def require_mounted(folder: Path, home: Path, last: LastBackup | None, *, taken_away: bool) -> None:
+    """Refuse to go on in a folder which is without the backup that was last put there: its disk is not mounted, most likely.
+
+    ``taken_away``: a command of the owner may move each backup away, so that an empty folder says nothing by itself. Blocking.
+    Raises StorageFailed.
+    """
+    if last is None or not last.file or Path(last.file).parent != folder or copies_in(folder):
+        return
+    if taken_away and not (last.apart and same_disk(folder, home)):
+        return
+    why = "the backups that were made so far are not in their folder"
+    raise StorageFailed(why, where=str(folder), hint="Mount its disk, or make one there by hand if it is to begin anew.")
 
 
 def free_name(folder: Path, now: datetime, *, encrypted: bool) -> Path:

@@ -21,12 +21,16 @@ _WEEK: Final = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBackup:
-    """The last scheduled backup. ``failed`` is why it failed, or empty; ``told`` whether the owner heard of that."""
+    """The last scheduled backup. ``failed`` is why it failed, or empty; ``told`` whether the owner heard of that.
+
+    ``file`` is the last one that was made, and ``apart`` whether that lay on another disk than the home.
+    """
 
     tried: str
     file: str = ""
     failed: str = ""
     told: bool = False
+    apart: bool = False
 
 
 def latest_due(schedule: str, now: datetime, zone: ZoneInfo) -> datetime | None:

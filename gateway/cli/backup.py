@@ -59,10 +59,11 @@ def create(
     as_json: bool,
 ) -> None:
     """Make a backup. The gateway may run meanwhile."""
-    from gateway.cli.backup_work import make, take_away
+    from gateway.cli.backup_work import look_at_folder, make, take_away
 
     if scheduled:
         os.nice(10)
+        look_at_folder(invocation)
     words = _new_passphrase() if passphrase else ""
     with _progress("Backing up", quiet=as_json) as progress:
         made, fresh, checked = make(

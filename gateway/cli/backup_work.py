@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from gateway.backup.age_encryption import Keys, Lock, key_file
-from gateway.backup.backup_folder import alone, copies_in, folder_of, free_name, prune
+from gateway.backup.backup_folder import alone, copies_in, folder_of, free_name, prune, require_mounted
+from gateway.backup.backup_schedule import read_last
 from gateway.backup.comparison import Original
 from gateway.backup.creation import Made, Wish, create
 from gateway.backup.drill import Report, drill
@@ -80,6 +81,12 @@ def _target(invocation: Invocation, target: Path | None, *, encrypted: bool) -> 
     if os.path.lexists(target):
         raise UsageError(f"{target} exists already", hint="Name a folder, or a file that does not exist.")
     return target
+
+
+def look_at_folder(invocation: Invocation) -> None:
+    """Refuse to make a scheduled backup where the disk of the earlier ones is not mounted. Raises StorageFailed."""
+    settings, paths = invocation.loaded.settings.backup, invocation.paths
+    require_mounted(folder_of(paths, settings), paths.home, read_last(paths.state), taken_away=bool(settings.command))
 
 
 def take_away(invocation: Invocation, made: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.backup.age_encryption import Keys, key_file, was_shown
-from gateway.backup.backup_folder import Copy, copies_in, folder_of
+from gateway.backup.backup_folder import Copy, copies_in, folder_of, same_disk
 from gateway.backup.backup_schedule import LastBackup, read_last
 from gateway.backup.extraction import verify
 from gateway.base.errors import BackupLocked, BackupUnusable
@@ -33,7 +33,7 @@ def _examine(installation: Installation) -> Iterator[Finding]:
     copies = copies_in(folder)
     whole, damage = _newest(copies, Keys(files=(key_file(paths),)))
     found = [*_age(settings, copies, folder), *_last(read_last(paths.state)), *damage]
-    if copies and not settings.command and _same_disk(folder, paths.state):
+    if copies and not settings.command and same_disk(folder, paths.home):
         why = "A disk that breaks takes both."
         mend = "homebody config set backup.folder PATH (on another disk), or let a command take each copy away: backup.command"
         found.append(
@@ -111,10 +111,6 @@ def _newest(copies: list[Copy], keys: Keys) -> tuple[str, list[Finding]]:
 
 class _LongEnough(Exception):
     """Ends the look at a large backup."""
-
-
-def _same_disk(one: Path, two: Path) -> bool:
-    return two.exists() and one.stat().st_dev == two.stat().st_dev
 
 
 BACKUPS = Check(name="backups", examine=_examine, seconds=60.0)

@@ -44,3 +44,44 @@ def test_a_backup_is_restored_into_mounted_folders(lived: Lived, tmp_path: Path)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "older\nold\n" in done.stdout
     assert "blue pot" in done.stdout
+
+
+@pytest.mark.skipif(not MOUNTS, reason="nothing can be mounted here")
+def test_nothing_is_put_below_a_disk_of_backups_that_is_not_mounted(lived: Lived, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    program = f"""
+        set -e
+        scheduled() {{ {sys.executable} -m gateway backup create --scheduled --json; }}
+        remember() {{
+            {sys.executable} - "$1" <<'END'
+import sys, pathlib
+from gateway.backup.backup_schedule import LastBackup, write_last
+from gateway.backup.backup_folder import same_disk
+file, home = pathlib.Path(sys.argv[1]), pathlib.Path({str(lived.home)!r})
+write_last(home / "state", LastBackup(tried="2026-03-04T12:00:00+00:00", file=str(file), apart=not same_disk(file.parent, home)))
+END
+        }}
+        {sys.executable} -m gateway config set backup.folder {disk}/kept
+        mount -t tmpfs disk {disk}
+        scheduled && remember $(ls {disk}/kept/homebody-*) && scheduled
+        {sys.executable} -m gateway config set backup.command 'rm "$BACKUP"'
+        rm {disk}/kept/* && scheduled
+        umount {disk}
+        if scheduled; then exit 9; fi
+        {sys.executable} -m gateway config unset backup.command
+        if scheduled; then exit 9; fi
+        test ! -e {disk}/kept
+        {sys.executable} -m gateway backup create && scheduled
+    """
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", program],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "HOME": str(lived.person), "TZ": "UTC"},
+        check=False,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert done.stderr.count("the backups that were made so far are not in their folder") == 2
