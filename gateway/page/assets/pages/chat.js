@@ -52,7 +52,10 @@ function useConversation(session) {
   const loading = useRef(false);
   // For each request that is on its way, the events since it was made: its answer may be older than they are.
   const asked = useRef(new Set()).current;
+  const shown = useRef(); shown.current = session;
   const reload = useCallback(async () => {
+    // It was put off, and another session is shown by now.
+    if (shown.current !== session) return;
     const news = [];
     asked.add(news);
     let found, error = null;
