@@ -24,6 +24,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from memory.errors import MemoryConflict, MemoryTrouble
+from memory.path_table import PathTable
 from memory.protocol import Author
 
 BY_OWNER = Author()
@@ -99,7 +100,7 @@ class VersionStore:
         """
         with self.exclusively():
             self._load()
-            before = self._heads.get(path)
+            before = self._last(path)
             after = None if text is None else self._keep(text, durably=author.kind != BY_OWNER.kind)
             if before == after:
                 return None
@@ -197,14 +198,26 @@ class VersionStore:
             lines = [(line, kept.get(number, version)) for number, line in enumerate(new)]
         yield from lines
 
+    def _last(self, path: str) -> str | None:
+        """Return the hash of the text that was recorded last of a file; None where there is none."""
+        for place in self._places.find(path):
+            with (self._folder / "log.jsonl").open("rb") as log:
+                log.seek(place)
+                version = _parsed(log.readline())
+            if version is None or version.path != path:  # another path has the same hash
+                return next((one.after for one in self.versions(path)), None)
+            return version.after
+        return None
+
     def _forget(self) -> None:
-        self._heads: dict[str, str | None] = {}
+        self._places = PathTable()
+        """Where in the log the last change of each file is."""
         self._highest = 0
         self._read = 0
         self._file = (0, 0)
 
     def _load(self) -> None:
-        """Read what was appended since the last call, and keep what the next change needs; a line cut off by a crash is skipped.
+        """Read what was appended since the last call, and note where it is; a line cut off by a crash is skipped.
 
         The changes themselves are not kept: there are more of them each day, and only people ask for them.
         """
@@ -224,9 +237,9 @@ class VersionStore:
                     version = _parsed(line)
                     if version is None and not line.endswith(b"\n"):
                         break  # another process is writing it, or a crash cut it off
-                    self._read += len(line)
+                    place, self._read = self._read, self._read + len(line)
                     if version is not None:
-                        self._heads[version.path] = version.after
+                        self._places.put(version.path, place, *self._places.find(version.path))
                         self._highest = max(self._highest, version.number)
 
     def _all(self) -> list[Version]:
