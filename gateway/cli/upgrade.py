@@ -35,7 +35,7 @@ def upgrade(invocation: Invocation, *, check: bool, rehearse: bool, as_json: boo
     Exit code 1 if it cannot.
     """
     if rehearse and not check:
-        result = _rehearsed(invocation)
+        result = _refused(_files(invocation)) or _rehearsed(invocation)
         tell(result.as_json(), "\n".join(_told(result)), as_json=as_json)
         return 1 if result.problems else 0
     files = _files(invocation)
@@ -51,19 +51,37 @@ def upgrade(invocation: Invocation, *, check: bool, rehearse: bool, as_json: boo
 
 
 def _files(invocation: Invocation) -> list[dict[str, Any]]:
+    from gateway.backup.contents import WORK
+    from gateway.base.paths import private_folder
     from gateway.base.state_lock import describe
     from gateway.cli.gateway_calls import ledger_copier
     from gateway.upgrade.rehearsal import state_of
 
     home, state = invocation.paths.home, invocation.paths.state
-    if describe(invocation.paths.lock) is None:
+    log = state / "ledger.sqlite-wal"
+    if describe(invocation.paths.lock) is None and not (log.exists() and log.stat().st_size):
         return state_of(home)
-    copy = state / "backup-work" / "upgrade.sqlite"
+    # What a gateway that runs, or one that was killed, wrote last is not in the file itself.
+    copy = private_folder(state / WORK) / "upgrade.sqlite"
     ledger_copier(invocation)(copy)
     try:
         return state_of(home, copy)
     finally:
         copy.unlink(missing_ok=True)
+
+
+def _refused(files: list[dict[str, Any]]) -> Rehearsed | None:
+    """Return the outcome of a rehearsal that need not be made, because the state is of a later version; else None."""
+    from importlib.metadata import version
+
+    from gateway.upgrade.rehearsal import Rehearsed
+
+    newer = [
+        f"{one['example']} ({one['kind']}) is of version {one['version']}, and this Homebody knows {one['known']} at most"
+        for one in files
+        if one["becomes"] == "refused"
+    ]
+    return Rehearsed(homebody=version("homebody"), files=files, problems=newer) if newer else None
 
 
 def _rehearsed(invocation: Invocation) -> Rehearsed:
@@ -104,7 +122,8 @@ def _lines(files: list[dict[str, Any]]) -> Iterator[str]:
 
 def _told(result: Rehearsed) -> Iterator[str]:
     counts = f"agents {len(result.agents)}, sessions {result.sessions}, jobs {result.jobs}"
-    yield f"Homebody {result.homebody} on a copy of your state: {counts}."
+    if result.agents or not result.problems:
+        yield f"Homebody {result.homebody} on a copy of your state: {counts}."
     yield from _lines(result.files)
     if result.problems:
         yield from (f"  problem: {problem}" for problem in result.problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import apsw
@@ -15,7 +16,7 @@ from gateway.base.clock import SystemClock
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import Paths
 from gateway.cli import main
-from gateway.ledger.schema import STEPS
+from gateway.ledger.schema import APPLICATION_ID, STEPS
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings.root import Settings
 
@@ -65,6 +66,26 @@ def test_the_check_tells_of_a_later_file_and_fails(tmp_path: Path, capfd: pytest
             "becomes": "refused",
         }
     ]
+
+
+@pytest.mark.parametrize("wanted", ["--check", "--rehearse"])
+def test_the_version_of_a_ledger_is_read_from_the_log_that_a_killed_gateway_left(
+    wanted: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    home, scratch = tmp_path / "home", tmp_path / "open.sqlite"
+    (home / "state").mkdir(parents=True)
+    ledger = apsw.Connection(str(scratch))
+    ledger.pragma("journal_mode", "wal")
+    ledger.pragma("wal_autocheckpoint", 0)
+    ledger.pragma("application_id", APPLICATION_ID)
+    ledger.pragma("user_version", len(STEPS) + 1)
+    for side in ("", "-wal"):
+        shutil.copyfile(f"{scratch}{side}", home / f"state/ledger.sqlite{side}")
+    ledger.close()
+    assert main(["--home", str(home), "upgrade", wanted, "--json"]) == 1
+    (told,) = json.loads(capfd.readouterr().out)["files"]
+    assert (told["version"], told["known"], told["becomes"]) == (len(STEPS) + 1, len(STEPS), "refused")
+    assert sorted(path.name for path in (home / "state/backup-work").iterdir()) == []
 
 
 async def test_a_ledger_of_an_earlier_version_is_copied_before_it_is_migrated(tmp_path: Path) -> None:
