@@ -202,6 +202,8 @@ def _open(path: Path, epoch: str, marked: str | None) -> apsw.Connection:
         db.pragma("synchronous", "FULL")
         db.pragma("foreign_keys", "OFF")
         db.pragma("journal_size_limit", 16 * 1024 * 1024)
+        # plans go by statements alone: where values count, too, SQLite compiles a statement anew each time that it gets others
+        db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         _copy_before_migration(db, path)
         migrate(db, epoch, str(path))
         db.pragma("foreign_keys", "ON")
