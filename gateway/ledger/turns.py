@@ -175,13 +175,12 @@ class TurnsPart:
                 (state, clean(reason) or None, stamp(now), turn),
             )
             _must_have_changed(db, turn)
-            db.execute(
-                "UPDATE inbox SET state = ?, reason = ?, ended_at = ? "
-                f"WHERE turn = ? AND state = 'claimed' AND id NOT IN {NUMBERS}",
-                (_END_OF_MESSAGES[state], clean(reason) or None, stamp(now), turn, listed(returned)),
-            )
             if returned:
-                db.execute(_WAIT_AGAIN, (turn,))
+                db.execute(f"{_WAIT_AGAIN} AND id IN {NUMBERS}", (turn, listed(returned)))
+            db.execute(
+                "UPDATE inbox SET state = ?, reason = ?, ended_at = ? WHERE turn = ? AND state = 'claimed'",
+                (_END_OF_MESSAGES[state], clean(reason) or None, stamp(now), turn),
+            )
             db.execute(_WITHDRAW, (clean(reason) or "its turn ended", stamp(now), turn))
             for event in events:
                 add_event(
@@ -224,9 +223,9 @@ def _claim(db: Database, turn: str, session: str, inbox_ids: Sequence[int]) -> l
     """Give waiting messages to a turn; return their ids in order, each with whether its sender edited it."""
     query = (
         "UPDATE inbox SET state = 'claimed', turn = ?, session = ?, attempts = coalesce(attempts, 0) + 1 "
-        f"WHERE state = 'waiting' AND id IN {NUMBERS} RETURNING id, edited"
+        "WHERE state = 'waiting' AND id = ? RETURNING id, edited"
     )
-    claimed = sorted(db.execute(query, (turn, session, listed(inbox_ids))))
+    claimed = [found for row in sorted(set(inbox_ids)) for found in db.execute(query, (turn, session, row))]
     if len(claimed) != len(set(inbox_ids)):
         raise InvalidTransition("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
     return claimed
