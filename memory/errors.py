@@ -5,6 +5,7 @@ MemoryTrouble
 ├── MemoryConflict      a change that was made already, or whose lines were changed meanwhile
 ├── EmbeddingFailed     an embedder returned no vectors; search uses keywords only
 └── IndexBroken         the index file cannot be used
+    └── IndexBusy       another process writes to it; what it holds can be searched meanwhile
 """
 
 from __future__ import annotations
@@ -51,3 +52,7 @@ class IndexBroken(MemoryTrouble):
     """Raised when the index file cannot be used."""
 
     about_storage = True
+
+
+class IndexBusy(IndexBroken):
+    """Raised when something cannot be written now, as another process has been writing to the index for long."""

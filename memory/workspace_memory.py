@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from functools import partial
@@ -13,7 +14,7 @@ from memory.audience import Audience
 from memory.embedding.batch.protocol import LARGE, BatchService
 from memory.embedding.identity import identity_of
 from memory.embedding.protocol import Embedder
-from memory.errors import EmbeddingFailed, MemoryUnreadable
+from memory.errors import EmbeddingFailed, IndexBusy, MemoryUnreadable
 from memory.indexing.index_sync import IndexSync
 from memory.indexing.indexer import SyncProgress, SyncResult
 from memory.notes.note_history import NoteHistory
@@ -129,7 +130,9 @@ class WorkspaceMemory:
         stale = self._sync.dirty or self._sync.running
         if stale and self.settings.sync.on_search:
             self._sync.sync_soon()
-        if stale:
+        if stale and self._sync.busy_since is not None:
+            notes.append("Another process is writing to the index; notes that changed meanwhile are not in these results yet.")
+        elif stale:
             notes.append("Notes have changed since they were indexed; results may be stale.")
         notes += self._left_out(audience)
         embedder = self.embedder
@@ -267,6 +270,11 @@ class WorkspaceMemory:
             MemoryTrouble: the index cannot be written; searches go on with what it holds.
         """
         return await self._sync.sync(progress, vectors=vectors)
+
+    async def sync_if_free(self, progress: SyncProgress | None = None, *, vectors: bool = True) -> None:
+        """Sync, unless another process is writing to the index: searches say so then."""
+        with contextlib.suppress(IndexBusy):
+            await self._sync.sync(progress, vectors=vectors)
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
         """Return the state of the index, compared with the files. ``deep`` also asks the embedder for a vector."""

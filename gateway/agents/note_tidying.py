@@ -128,7 +128,7 @@ class NoteTidying:
             versions = await memory.history.accept(proposal, by=Author("owner", "tidy"))
         except MemoryTrouble as trouble:
             return {"id": name, "done": False, "reason": str(trouble), "versions": []}
-        await memory.sync(vectors=False)
+        await memory.sync_if_free(vectors=False)
         return {"id": name, "done": True, "reason": "", "versions": [version.name for version in versions]}
 
     async def _asked(

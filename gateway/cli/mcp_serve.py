@@ -140,7 +140,7 @@ class _Served:
         untrusted = UntrustedFiles(paths.agent(self._agent) / UNTRUSTED, store.transcript)
         workspace = Workspace(profile.workspace, ProtectedInodes(paths.home), untrusted)
         async with opened(self._invocation, {"agent": self._agent, "workspace": None, "verbose": False}) as memory:
-            await memory.sync(vectors=False)
+            await memory.sync_if_free(vectors=False)
             tools = tools_of(
                 self._agent, workspace, memory if profile.memory.enabled else None, shared=profile.settings.shared_paths
             )

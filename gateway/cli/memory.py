@@ -224,7 +224,7 @@ def undo(invocation: Invocation, /, version: str, **options: Any) -> None:
     async def work() -> None:
         async with opened(invocation, options) as notes:
             made = await notes.history.undo(version)
-            await notes.sync(vectors=False)
+            await notes.sync_if_free(vectors=False)
         _print(
             _facts(made),
             f"Version {version} of {made.path} is undone; the undo is version {made.name}",
@@ -270,7 +270,7 @@ async def _search_one(invocation: Invocation, query: str, options: dict[str, Any
     from memory.audience import OWNER
 
     async with opened(invocation, options) as notes:
-        await notes.sync(vectors=False)
+        await notes.sync_if_free(vectors=False)
         answer = await notes.search(query, audience=OWNER, max_results=options["max_results"], min_score=options["min_score"])
     found = as_json(answer)
     rows = [
@@ -290,7 +290,7 @@ async def _search_all(invocation: Invocation, queries: str, options: dict[str, A
     questions = sys.stdin.read() if queries == "-" else await asyncio.to_thread(Path(queries).read_text, encoding="utf-8")
     async with opened(invocation, options) as notes:
         bar = Bar(sys.stderr)
-        await notes.sync(bar.show)
+        await notes.sync_if_free(bar.show)
         bar.end()
         for question in questions.splitlines():
             begun = time.perf_counter()
@@ -305,7 +305,7 @@ async def _explain(invocation: Invocation, query: str, options: dict[str, Any]) 
     from memory.audience import OWNER
 
     async with opened(invocation, options) as notes:
-        await notes.sync(vectors=False)
+        await notes.sync_if_free(vectors=False)
         account = await notes.explain(query, audience=OWNER, line=options["line"])
     candidates: list[dict[str, Any]] = account["candidates"]  # type: ignore[assignment]  # the shape that explain_search returns
     rows = [f"{account['ranking']}, {account['scan']} scan, coverage {account['coverage']} (floor {account['floor']})"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from memory.embedding.batch.protocol import BatchService
 from memory.embedding.identity import identity_of
 from memory.embedding.protocol import Embedder
-from memory.errors import MemoryTrouble
+from memory.errors import IndexBusy, MemoryTrouble
 from memory.indexing.calibration import calibrate
 from memory.indexing.indexer import Changed, Indexer, SyncProgress, SyncResult
 from memory.indexing.note_watcher import NoteWatcher
@@ -32,13 +32,16 @@ _GROWTH_SECONDS = 0.5
 """How long growth of transcripts that is told of is left to grow."""
 
 _RETRY_SECONDS = 15.0
-"""Shortest wait before vectors that could not be made are asked for again."""
+"""Shortest wait before vectors that could not be made are asked for again, and before notes are indexed after another process."""
+_PATIENCE_SECONDS = 60.0
+"""How long another process may write to the index before the owner is told."""
 
 
 class IndexSync:
     """Indexes changed files, embeds new chunks and retries in the background. Results are stale while ``dirty`` is true.
 
-    ``unreadable`` are the notes of the last sync that could not be read, with the reason. ``began`` is awaited before each sync,
+    ``unreadable`` are the notes of the last sync that could not be read, with the reason. ``busy_since`` is when another process
+    first kept this one from writing to the index, None since it was written to. ``began`` is awaited before each sync,
     ``changed`` takes the paths of changed notes; ``tell`` takes sentences for the owner. The other arguments are those of
     ``WorkspaceMemory``.
     """
@@ -63,6 +66,8 @@ class IndexSync:
         self.dirty = True
         self.started = False
         self.unreadable: dict[str, str] = {}
+        self.busy_since: float | None = None
+        self._told_of_busy = False
         self.embedder = embedder
         self._sources = sources
         self._open = handle
@@ -95,6 +100,7 @@ class IndexSync:
         self._background: set[asyncio.Task[object]] = set()
         self._measure = False
         self._retrying: asyncio.Task[object] | None = None
+        self._waiting: asyncio.Task[object] | None = None
         self._sessions_due = False
         self._searched = searched
         self._growing: asyncio.TimerHandle | None = None
@@ -138,16 +144,19 @@ class IndexSync:
                 if vectors and self.embedder and identity_of(self.embedder) != who:  # a fallback stepped in
                     await self._open.recovering(lambda: self._follow(progress))
                     await self._open.recovering(lambda: self._complete(progress))
-            except BaseException:  # cancelled, too: the files were not indexed
+            except BaseException as error:  # cancelled, too: the files were not indexed
                 self.dirty = True
+                if isinstance(error, IndexBusy):
+                    self._after_another(error)
                 raise
+            self.busy_since, self._told_of_busy = None, False
             if synced.chunks or synced.removed:
                 await self._open.run(lambda index: index.fold_in(), limited=False)
             return synced
 
     def sync_soon(self) -> None:
-        """Start a sync in the background, unless one is running."""
-        if not self._syncing.locked():
+        """Start a sync in the background, unless one is running, or another process kept the last one from writing."""
+        if not self._syncing.locked() and self.busy_since is None:
             self.sync_after()
 
     def sync_after(self) -> None:
@@ -168,6 +177,9 @@ class IndexSync:
 
         try:
             await self._open.in_time(self._open.recovering(take))
+        except IndexBusy as error:
+            self._after_another(error)
+            return
         except BaseException:  # cancelled, too: the next sync indexes it
             self.dirty = True
             raise
@@ -284,9 +296,27 @@ class IndexSync:
         self._retrying = None
         await self._fill_vectors()
 
+    def _after_another(self, busy: IndexBusy) -> None:
+        """Start a sync some time after another process kept this one from writing; tell the owner if that goes on for long."""
+        self.dirty = True
+        now = self._clock.monotonic()
+        self.busy_since = now if self.busy_since is None else self.busy_since
+        if self.started and self._waiting is None:
+            if now - self.busy_since >= _PATIENCE_SECONDS and not self._told_of_busy:
+                self._told_of_busy = True
+                self._tell(f"Notes are not indexed, as {busy}. {busy.hint}")
+            self._waiting = self._in_background(self._sync_after_another())
+
+    async def _sync_after_another(self) -> None:
+        await self._clock.sleep(_RETRY_SECONDS)
+        self._waiting = None
+        self.sync_after()
+
     async def _sync_quietly(self) -> None:
         try:
             await self.sync()
+        except IndexBusy:
+            return  # a later one was started
         except MemoryTrouble as trouble:
             self._tell(f"{trouble} {trouble.hint}".strip())
 
@@ -306,5 +336,8 @@ class IndexSync:
     def _finished(self, task: asyncio.Task[object]) -> None:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
+            if isinstance(error, IndexBusy):
+                self._after_another(error)
+                return
             hint = error.hint if isinstance(error, MemoryTrouble) else "homebody memory index"
             self._tell(f"Memory: {error} {hint}".strip())

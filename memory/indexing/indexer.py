@@ -18,10 +18,11 @@ from memory.notes.note_reader import read_note
 from memory.notes.sources import NoteSources, Source, SourceFile, Stamp
 from memory.notes.transcript_source import TranscriptSource
 from memory.protocol import Clock
+from memory.store.chunk_changes import HashedChunk, hashed
 from memory.store.generations import Generation, IndexedFile
 from memory.store.index import FileChange, Index
 from memory.store.index_thread import IndexThread
-from memory.text.chunks import Chunk, chunk, split_lines
+from memory.text.chunks import chunk, split_lines
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,12 @@ class _Cut(Struct, frozen=True):
 
     path: str
     filed: IndexedFile
-    chunks: list[Chunk] | None
+    chunks: list[HashedChunk] | None
+
+    def change(self) -> FileChange:
+        """What is to be stored."""
+        gone = self.chunks is not None and self.filed.digest is None and not self.filed.trouble
+        return FileChange(self.path, None if gone else self.filed, self.chunks)
 
 
 class _Entries(NamedTuple):
@@ -99,7 +105,7 @@ class Indexer:
         async with self._one_at_a_time:
             for generation in generations:
                 cut = await asyncio.to_thread(self._cut, path, generation, None)
-                await self._thread.run(lambda g=generation, c=cut: self._file(index, g, [c]))  # type: ignore[misc]
+                await self._store(index, generation, [cut.change()], urgent=True)
 
     async def _follow_one(
         self, index: Index, generation: Generation, synced: SyncResult, progress: SyncProgress | None
@@ -111,7 +117,7 @@ class Indexer:
         for batch in _batches(due):
             async with self._one_at_a_time:
                 cuts = await asyncio.to_thread(lambda b=batch: [self._cut(f.path, generation, known) for f, known in b])  # type: ignore[misc]
-                synced.chunks += await self._thread.run(lambda c=cuts: self._file(index, generation, c), urgent=False)  # type: ignore[misc]
+                synced.chunks += await self._store(index, generation, [cut.change() for cut in cuts])
             await self._tell([cut.path for cut in cuts if cut.chunks is not None])
             synced.changed += sum(cut.chunks is not None for cut in cuts)
             for cut in cuts:
@@ -176,8 +182,7 @@ class Indexer:
             except OSError as error:
                 synced.troubles[file.path] = f"{file.path} cannot be read: {error.strerror}"
                 continue
-            put = partial(index.store, generation, [change])
-            synced.chunks += await self._thread.run(put, urgent=False)
+            synced.chunks += await self._store(index, generation, [change])
             synced.changed += 1
         if gone:
             await self._thread.run(lambda: index.remove(generation, gone), urgent=False)
@@ -209,14 +214,16 @@ class Indexer:
             return _Cut(path, filed, None)
         lines = split_lines(content.text)
         chunks = chunk(lines, tokens=generation.tokens, overlap=generation.overlap, template=self._template)
-        return _Cut(path, filed, chunks)
+        return _Cut(path, filed, hashed(chunks, path))
 
-    @staticmethod
-    def _file(index: Index, generation: Generation, cuts: Sequence[_Cut]) -> int:
-        gone = {cut.path for cut in cuts if cut.chunks is not None and cut.filed.digest is None and not cut.filed.trouble}
-        return index.store(
-            generation, [FileChange(cut.path, None if cut.path in gone else cut.filed, cut.chunks) for cut in cuts]
-        )
+    async def _store(self, index: Index, generation: Generation, changes: Sequence[FileChange], *, urgent: bool = False) -> int:
+        """Store files in steps, between which searches run, and other processes write; return the number of new chunks."""
+        new = 0
+        while changes:
+            stored = await self._thread.run(partial(index.store, generation, changes), urgent=urgent)
+            new += stored.chunks
+            changes = changes[stored.files :]
+        return new
 
     async def _tell(self, paths: Sequence[str]) -> None:
         if self._changed is not None and paths:

@@ -8,6 +8,7 @@ from typing import Final
 
 from memory.notes.sources import Stamp
 from memory.notes.transcript_source import Excerpt, Place, TranscriptSource
+from memory.store.chunk_changes import hashed
 from memory.store.generations import Generation, IndexedFile
 from memory.store.index import FileChange
 from memory.text.chunks import Chunk, chunks_of_talk
@@ -46,7 +47,7 @@ class TranscriptCutter:
             while len(self._places) > _KEPT:
                 self._places.popitem(last=False)
         filed = IndexedFile(b"", read.stamp, settled=True, trouble="")
-        return FileChange(path, filed, chunks, "sessions", since=before + 1)
+        return FileChange(path, filed, hashed(chunks, path), "sessions", since=before + 1)
 
 
 def _last_place(read: Excerpt, chunks: Sequence[Chunk], before: int, repeated: int) -> Place:

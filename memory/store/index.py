@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.embedding.batch.protocol import BatchJob
 from memory.embedding.identity import Identity
-from memory.notes.sources import Source
+from memory.notes.sources import Source, Stamp
 from memory.store.candidates import AnswerCosines, Candidate, Lookup
+from memory.store.chunk_changes import HashedChunk
 from memory.store.generations import Followed, Generation, IndexedFile, LinesMissing, Missing
-from memory.text.chunks import Chunk
 from memory.text.dates import Span
 from memory.text.terms import Terms
 
 SWEPT = 500
 """Rows of old generations that one step deletes."""
+STORED = 500
+"""New chunks that one step stores: searches, and other processes that write to the index, wait for no more."""
 
 
 class Features(Struct, frozen=True):
@@ -42,9 +45,21 @@ class FileChange(Struct, frozen=True):
 
     path: str
     filed: IndexedFile | None
-    chunks: Sequence[Chunk] | None
+    chunks: Sequence[HashedChunk] | None
     source: Source = "memory"
     since: int = 1
+
+
+class Stored(NamedTuple):
+    """What one step stored: so many new chunks, and so many of the files, from the first on, with all that they have."""
+
+    chunks: int
+    files: int
+
+
+def begun(filed: IndexedFile) -> IndexedFile:
+    """Return the entry of a file of which more is to be stored: should that not come about, the file is read again."""
+    return replace(filed, digest=None, stamp=Stamp(0, 0, 0, 0), settled=False)
 
 
 class IndexCounts(Struct, frozen=True, kw_only=True):
@@ -122,8 +137,11 @@ class Index(Protocol):
         """Remember which files a generation is up to date to; None for nothing. It saves reading the entries of all files."""
         ...
 
-    def store(self, generation: Generation, changes: Sequence[FileChange]) -> int:
-        """Store files and their chunks, in one transaction. Unchanged chunks keep their vectors. Returns the number of new chunks."""
+    def store(self, generation: Generation, changes: Sequence[FileChange]) -> Stored:
+        """Store files and their chunks, in one transaction, up to ``STORED`` new chunks; to be called again with the files that are left.
+
+        Unchanged chunks keep their vectors. Chunks of a file that are gone stay until all its new ones are stored.
+        """
         ...
 
     def remove(self, generation: Generation, paths: Sequence[str]) -> None:

@@ -40,6 +40,7 @@ async def test_indexing_commits_in_short_transactions_and_never_while_holding_th
     folder.mkdir(parents=True)
     for number in range(60):
         (folder / f"{number}.md").write_text("".join(f"{number} {line} some words to fill the line\n" for line in range(1_000)))
+    (folder / "long.md").write_text("".join(f"{line} some words to fill the line\n" for line in range(60_000)))
     memory = WorkspaceMemory(
         tmp_path / "workspace",
         tmp_path / "i.sqlite",

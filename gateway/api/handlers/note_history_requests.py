@@ -70,7 +70,7 @@ class NoteHistoryHandlers:
             made = await memory.history.undo(version)
         except MemoryConflict as error:
             raise Conflict(str(error), hint=error.hint) from error
-        await memory.sync(vectors=False)
+        await memory.sync_if_free(vectors=False)
         return {"undone": version, **version_facts(made)}
 
     async def blame(self, agent: str, path: str) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class NoteHistoryHandlers:
             raise UsageError(
                 f"a question has 1 to {_LONGEST_QUERY:,} characters", hint="Ask with the words that the note may have."
             )
-        await memory.sync(vectors=False)
+        await memory.sync_if_free(vectors=False)
         return await memory.explain(query, audience=OWNER, line=line, by_words=by_words)
 
     def _memory(self, agent: str) -> tuple[RunningAgent, WorkspaceMemory]:

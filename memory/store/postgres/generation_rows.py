@@ -11,9 +11,9 @@ import psycopg
 from msgspec import Struct
 
 from memory.notes.sources import Source, Stamp
-from memory.store.chunk_changes import NewChunk, changes
+from memory.store.chunk_changes import HashedChunk, changes
 from memory.store.generations import INDEXING_VERSION, Generation, IndexedFile
-from memory.store.index import FileChange
+from memory.store.index import STORED, FileChange, Stored, begun
 from memory.store.postgres.connections import Connection, Connections
 from memory.store.postgres.lexemes import WordList, vocabulary_of, word_list
 from memory.store.vocabulary import LENGTHS
@@ -155,25 +155,34 @@ class GenerationRows:
         with self._connections.reading() as connection:
             return {path for (path,) in connection.execute(sql, (generation.number, source))}
 
-    def store(self, generation: Generation, files: Sequence[FileChange]) -> int:
+    def store(self, generation: Generation, files: Sequence[FileChange]) -> Stored:
         """See ``Index``."""
-        new = 0
+        new = done = 0
         if self._known_of != generation.number:
             self._known, self._known_of = set(), generation.number
         with self.changing() as connection:
             if not connection.execute(
                 "SELECT 1 FROM generation WHERE number = %s AND role <> 'old'", (generation.number,)
             ).fetchone():
-                return 0  # another process has replaced it meanwhile
+                return Stored(0, len(files))  # another process has replaced it meanwhile
             gone = [one.path for one in files if one.filed is None]
             self._remove(connection, generation, gone)
-            rows = [_file_row(generation, one, one.filed) for one in files if one.filed is not None]
-            connection.cursor().executemany(_FILE, rows)
             self._open_to(connection, generation, [(one.path, one.filed.audience) for one in files if one.filed is not None])
             for one in files:
                 if one.filed is not None and one.chunks is not None:
-                    new += self._put(connection, generation, one, one.filed)
-        return new
+                    added, complete = self._put(connection, generation, one, one.filed, STORED - new)
+                    new += added
+                    if not complete:
+                        break
+                done += 1
+            reached = enumerate(files[: done + 1])
+            rows = [
+                _file_row(generation, one, one.filed if place < done else begun(one.filed))
+                for place, one in reached
+                if one.filed is not None
+            ]
+            connection.cursor().executemany(_FILE, rows)
+        return Stored(new, done)
 
     def remove(self, generation: Generation, paths: Sequence[str]) -> None:
         """See ``Index``."""
@@ -232,15 +241,20 @@ class GenerationRows:
             connection.execute("UPDATE chunk SET audience = %s WHERE id = ANY (%s)", (audience, ids))
             connection.execute("UPDATE word_list SET audience = %s WHERE id = ANY (%s)", (audience, ids))
 
-    def _put(self, connection: Connection, generation: Generation, file: FileChange, filed: IndexedFile) -> int:
+    def _put(
+        self, connection: Connection, generation: Generation, file: FileChange, filed: IndexedFile, most: int
+    ) -> tuple[int, bool]:
+        """Store at most so many new chunks of a file; return how many, and whether that is all."""
         bounds = generation.first_id, generation.last_id
         day = day_of(file.path)
-        found = changes(connection.execute(_HELD, (file.path, *bounds, file.since)), file.chunks or (), day)
-        self._drop(connection, generation, found.gone)
+        found = changes(connection.execute(_HELD, (file.path, *bounds, file.since)), file.chunks or ())
+        complete, found.new = len(found.new) <= most, found.new[:most]
+        if complete:
+            self._drop(connection, generation, found.gone)
         if found.moved:
             connection.cursor().executemany(_MOVE, [(*place, id_) for id_, *place in found.moved])
         if not found.new:
-            return 0
+            return 0, complete
         lists = self._lists(connection, found.new)
         last = _one(connection.execute("SELECT max(id) FROM chunk WHERE id BETWEEN %s AND %s", bounds))[0]
         ids = range((last or generation.first_id) + 1, (last or generation.first_id) + 1 + len(lists))
@@ -263,9 +277,9 @@ class GenerationRows:
         sql = "INSERT INTO vocabulary SELECT %s, unnest(%s::text[]) ON CONFLICT DO NOTHING"
         connection.execute(sql, (generation.number, sorted(fresh)))
         self._known |= fresh
-        return len(rows)
+        return len(rows), complete
 
-    def _lists(self, connection: Connection, new: Sequence[NewChunk]) -> list[WordList]:
+    def _lists(self, connection: Connection, new: Sequence[HashedChunk]) -> list[WordList]:
         """Cut the chunks of a file into words, by the rules of their languages, which are noted."""
         note = language_of("\n".join(one.chunk.text for one in new))
         spoken = [language_of(one.chunk.text) or note for one in new]

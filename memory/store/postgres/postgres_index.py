@@ -14,7 +14,7 @@ from memory.settings import MemorySettings
 from memory.store.candidates import BARE, MOST_DATED, MOST_TOLD_LATER, AnswerCosines, Candidate, Lookup
 from memory.store.followed_files import FollowedFiles
 from memory.store.generations import Generation, IndexedFile, allowed_missing
-from memory.store.index import SWEPT, Features, FileChange, IndexCounts
+from memory.store.index import SWEPT, Features, FileChange, IndexCounts, Stored
 from memory.store.postgres.connections import Connection, Connections
 from memory.store.postgres.embedded_rows import EmbeddedRows
 from memory.store.postgres.generation_rows import GenerationRows
@@ -128,7 +128,7 @@ class PostgresIndex(EmbeddedRows):
         """See the protocol."""
         return self._rows.file_paths(generation, source)
 
-    def store(self, generation: Generation, changes: Sequence[FileChange]) -> int:
+    def store(self, generation: Generation, changes: Sequence[FileChange]) -> Stored:
         """See the protocol."""
         self._changed = True
         self._followed.forget()  # changes of this process are counted as those of others are

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from memory.notes.sources import Source, Stamp
-from memory.store.chunk_changes import NewChunk, changes
+from memory.store.chunk_changes import ChunkChanges, HashedChunk, changes
 from memory.store.followed_files import FollowedFiles
 from memory.store.generations import Generation, IndexedFile
+from memory.store.index import FileChange
 from memory.store.sqlite.index_database import Database
-from memory.text.chunks import Chunk
 from memory.text.dates import day_of
 from memory.text.stems import language_of, stemmed
 from memory.text.terms import bigram_text, spaced, trigram_text
@@ -23,13 +23,14 @@ _LANGUAGE = "language "
 """Prefix of the keys of ``meta`` that name languages of the notes."""
 
 
-class _Origin(Struct, frozen=True):
-    """Columns that all chunks of a file share."""
+class ChunkWords(Struct, frozen=True):
+    """What the full-text indexes take of a chunk. ``language`` is the one by whose rules its words were stemmed, besides English."""
 
-    path: str
-    source: Source
-    audience: str
-    day: str | None
+    language: str
+    header: str
+    text: str
+    pairs: str
+    grams: str
 
 
 class ChunkStore:
@@ -105,37 +106,48 @@ class ChunkStore:
         """A number that changes when another process has written to the file. What is stored here makes no file less up to date."""
         return int(self._db.one("PRAGMA data_version"))
 
+    def words_of(self, generation: Generation, files: Sequence[FileChange], most: int) -> dict[bytes, ChunkWords]:
+        """Return, by hash, what the full-text indexes take of the first new chunks of these files."""
+        words: dict[bytes, ChunkWords] = {}
+        for file in files if self._db.drivers.keywords else ():
+            if file.filed is not None and file.chunks is not None:
+                words |= _words(self._changes(generation, file).new[: most - len(words)])
+            if len(words) >= most:
+                break
+        return words
+
     def put(
-        self,
-        generation: Generation,
-        path: str,
-        filed: IndexedFile,
-        chunks: Sequence[Chunk],
-        source: Source = "memory",
-        *,
-        since: int = 1,
-    ) -> int:
-        """Index a file from a line on, or index it again. Unchanged chunks keep their vectors. Returns the number of new chunks."""
+        self, generation: Generation, file: FileChange, filed: IndexedFile, words: Mapping[bytes, ChunkWords], *, most: int
+    ) -> tuple[int, bool]:
+        """Index a file, with at most so many new chunks. Unchanged chunks keep their vectors.
+
+        Returns the number of new chunks, and whether that is all. ``words`` are those of ``words_of``.
+        """
         with self._db.writing():
-            self._file(generation, path, filed, source)
-            sql = (
-                "SELECT hash, id, start_line, end_line, part FROM chunks WHERE path = ? AND id BETWEEN ? AND ? "
-                "AND start_line >= ? ORDER BY id DESC"
-            )
-            day = day_of(path)
-            found = changes(self._db.rows(sql, (path, generation.first_id, generation.last_id, since)), chunks, day)
-            self._drop(found.gone)
+            self._file(generation, file, filed)
+            found = self._changes(generation, file)
+            complete = len(found.new) <= most
+            if complete:
+                self._drop(found.gone)
             if found.moved:
                 self._db.connection.executemany(
                     "UPDATE chunks SET start_line = ?2, end_line = ?3, part = ?4 WHERE id = ?1", found.moved
                 )
-            self._add(generation, _Origin(path, source, filed.audience or "", day.isoformat() if day else None), found.new)
-        return len(found.new)
+            self._add(generation, file, filed.audience or "", found.new[:most], words)
+        return min(len(found.new), most), complete
 
-    def note(self, generation: Generation, path: str, filed: IndexedFile, source: Source = "memory") -> None:
+    def _changes(self, generation: Generation, file: FileChange) -> ChunkChanges:
+        sql = (
+            "SELECT hash, id, start_line, end_line, part FROM chunks WHERE path = ? AND id BETWEEN ? AND ? "
+            "AND start_line >= ? ORDER BY id DESC"
+        )
+        held = self._db.rows(sql, (file.path, generation.first_id, generation.last_id, file.since))
+        return changes(held, file.chunks or ())
+
+    def note(self, generation: Generation, file: FileChange, filed: IndexedFile) -> None:
         """Update a file's entry (new stamp, audience, or why it cannot be read) without changing the texts of its chunks."""
         with self._db.writing():
-            self._file(generation, path, filed, source)
+            self._file(generation, file, filed)
 
     def remove(self, generation: Generation, paths: Iterable[str]) -> None:
         """Delete files and their chunks."""
@@ -164,55 +176,57 @@ class ChunkStore:
                 self._db.connection.execute("DELETE FROM meta WHERE key = 'sweeping'")
         return len(ids) == limit
 
-    def _file(self, generation: Generation, path: str, filed: IndexedFile, source: Source) -> None:
+    def _file(self, generation: Generation, file: FileChange, filed: IndexedFile) -> None:
         stamp, audience = filed.stamp, filed.audience
         self._db.connection.execute(
             "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(generation.number, path, source, audience, filed.digest),
+                *(generation.number, file.path, file.source, audience, filed.digest),
                 *(stamp.size, stamp.mtime_ns, stamp.ctime_ns, stamp.inode, filed.settled, filed.trouble),
             ),
         )
         self._db.connection.execute(
             "UPDATE chunks SET audience = ?1 WHERE path = ?2 AND id BETWEEN ?3 AND ?4 AND audience <> ?1",
-            (audience, path, generation.first_id, generation.last_id),
+            (audience, file.path, generation.first_id, generation.last_id),
         )
 
-    def _add(self, generation: Generation, origin: _Origin, new: Sequence[NewChunk]) -> None:
+    def _add(
+        self,
+        generation: Generation,
+        file: FileChange,
+        audience: str,
+        new: Sequence[HashedChunk],
+        words: Mapping[bytes, ChunkWords],
+    ) -> None:
         if not new:
             return
         last = self._db.one("SELECT max(id) FROM chunks WHERE id BETWEEN ? AND ?", (generation.first_id, generation.last_id))
-        first = (last or generation.first_id) + 1
-        about = (origin.path, origin.source, origin.audience)
-        numbered = [(first + offset, one.digest, one.head, one.chunk) for offset, one in enumerate(new)]
+        numbered = list(enumerate(new, (last or generation.first_id) + 1))
+        day = day_of(file.path)
+        about, noted = (file.path, file.source, audience), day.isoformat() if day else None
         self._db.connection.executemany(
             "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
             (
-                (id_, *about, c.start_line, c.end_line, c.part, origin.day, head, c.text, digest)
-                for id_, digest, head, c in numbered
+                (id_, *about, c.start_line, c.end_line, c.part, noted, one.head, c.text, one.digest)
+                for id_, one in numbered
+                for c in [one.chunk]
             ),
         )
         if not self._db.drivers.keywords:
             return
         self.words_changed += len(new)
-        note = language_of("\n".join(c.text for _, _, _, c in numbered))
-        spoken = {id_: language_of(c.text) or note for id_, _, _, c in numbered}
-        self._remember({language for language in spoken.values() if language})
+        known = {
+            **_words([one for one in new if one.digest not in words]),
+            **words,
+        }  # another process may have changed the file's chunks
+        said = [(id_, known[one.digest]) for id_, one in numbered]
+        self._remember({one.language for _, one in said if one.language})
         self._db.connection.executemany(
             "INSERT INTO chunks_fts (rowid, header, text, pairs) VALUES (?, ?, ?, ?)",
-            (
-                (
-                    id_,
-                    stemmed(spaced(head), spoken[id_]),
-                    stemmed(spaced(c.words or c.text), spoken[id_]),
-                    bigram_text(f"{head}\n{c.words or c.text}"),
-                )
-                for id_, _, head, c in numbered
-            ),
+            ((id_, one.header, one.text, one.pairs) for id_, one in said),
         )
-        grams = ((id_, trigram_text(f"{c.heading}\n{c.words or c.text}")) for id_, _, _, c in numbered)
         self._db.connection.executemany(
-            "INSERT INTO chunks_trigram (rowid, text) VALUES (?, ?)", ((id_, text) for id_, text in grams if text)
+            "INSERT INTO chunks_trigram (rowid, text) VALUES (?, ?)", ((id_, one.grams) for id_, one in said if one.grams)
         )
 
     def _drop(self, ids: Sequence[int]) -> None:
@@ -226,3 +240,20 @@ class ChunkStore:
             connection.executemany("DELETE FROM chunks_fts WHERE rowid = ?", rows)
             connection.executemany("DELETE FROM chunks_trigram WHERE rowid = ?", rows)
         self.on_drop(ids)
+
+
+def _words(new: Sequence[HashedChunk]) -> dict[bytes, ChunkWords]:
+    """Cut chunks of one file into words, by the rules of their languages."""
+    note = language_of("\n".join(one.chunk.text for one in new))
+    words: dict[bytes, ChunkWords] = {}
+    for one in new:
+        text = one.chunk.words or one.chunk.text
+        language = language_of(one.chunk.text) or note
+        words[one.digest] = ChunkWords(
+            language,
+            stemmed(spaced(one.head), language),
+            stemmed(spaced(text), language),
+            bigram_text(f"{one.head}\n{text}"),
+            trigram_text(f"{one.chunk.heading}\n{text}"),
+        )
+    return words

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -86,7 +86,8 @@ FORMAT = 2
 """Raised when the tables change; a file of a format that cannot be converted is renamed, and the index is rebuilt from the notes."""
 
 _CHECK_SECONDS = 0.5
-_BUSY_MS = 5_000
+BUSY_SECONDS = 5
+"""How long a transaction waits for that of another process. Those of an index take a fraction of that."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -180,24 +181,29 @@ class Database:
 
         connection = apsw.Connection(str(path))
         try:
-            connection.set_busy_timeout(_BUSY_MS)
+            connection.set_busy_timeout(BUSY_SECONDS * 1_000)
             connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216")
             _check(connection)
             drivers = detect_features(connection, settings, parts)
             database = cls(path, connection, drivers, notice)
-            with database.writing():
-                converted = _lay_out(connection, keywords=drivers.keywords)
-            if converted:
-                shrink(connection)
+            if not _is_laid_out(
+                connection, keywords=drivers.keywords
+            ):  # else nothing is written: another process may be writing for long
+                with database.writing():
+                    converted = _lay_out(connection, keywords=drivers.keywords)
+                if converted:
+                    shrink(connection)
         except BaseException:  # when interrupted, too: an open connection would lock the file
             connection.close()
             raise
         path.chmod(0o600)
         return database
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
+    @contextlib.contextmanager
+    def writing(self, *, wait: bool = True) -> Iterator[None]:
         """Run a transaction; nested calls are part of the outer one.
+
+        While another process writes, it waits some seconds, or not at all; then it raises apsw.BusyError.
 
         Use it instead of ``with connection``, which holds the GIL during the commit and so blocks the event loop while SQLite
         merges its full-text index and writes to disk.
@@ -205,7 +211,8 @@ class Database:
         if self.connection.in_transaction:
             yield
             return
-        self.connection.execute("BEGIN IMMEDIATE")
+        with contextlib.nullcontext() if wait else self._impatient():
+            self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield
             self.connection.execute("COMMIT")
@@ -226,13 +233,16 @@ class Database:
         """Checkpoint and truncate the write-ahead log, unless another connection is reading it."""
         import apsw
 
+        with contextlib.suppress(apsw.BusyError, apsw.LockedError), self._impatient():
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @contextlib.contextmanager
+    def _impatient(self) -> Iterator[None]:
         self.connection.set_busy_timeout(0)
         try:
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except (apsw.BusyError, apsw.LockedError):
-            return
+            yield
         finally:
-            self.connection.set_busy_timeout(_BUSY_MS)
+            self.connection.set_busy_timeout(BUSY_SECONDS * 1_000)
 
     def leave_no_trace(self) -> None:
         """Write the file anew without what was removed: SQLite keeps that in free pages, in parts of the full-text index and in the log."""
@@ -272,6 +282,15 @@ def other_layout(connection: apsw.Connection, *, keywords: bool = True) -> str:
         if found not in (None, str(FORMAT)):
             return "" if found == CONVERTIBLE else f"format {found}"
     return next((f"other columns in {name}" for name in ours if present[name] and present[name] != ours[name]), "")
+
+
+def _is_laid_out(connection: apsw.Connection, *, keywords: bool) -> bool:
+    """Whether the file is of this version and nothing is missing in it."""
+    made = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    if not made.issuperset(re.findall(r"IF NOT EXISTS (\w+)", _TABLES + _KEYWORD_TABLES if keywords else _TABLES)):
+        return False
+    found = connection.execute("SELECT value FROM meta WHERE key = 'format'").get
+    return found == str(FORMAT) and not other_layout(connection, keywords=keywords)
 
 
 def _lay_out(connection: apsw.Connection, *, keywords: bool) -> bool:

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory.errors import IndexBroken
+from memory.errors import IndexBroken, IndexBusy
 from memory.settings import MemorySettings
 
 if TYPE_CHECKING:
@@ -59,7 +59,14 @@ class IndexFile:
             return IndexBroken(
                 f"the disk of {self._path} is full; search uses the last indexed state", hint="free some disk space"
             )
-        if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.IOError | apsw.BusyError):
+        if isinstance(error, apsw.BusyError):
+            from memory.store.sqlite.index_database import BUSY_SECONDS
+
+            return IndexBusy(
+                f"another process has been writing to the memory index {self._path} for more than {BUSY_SECONDS} seconds",
+                hint="Try again in a minute; if that does not help: homebody restart",
+            )
+        if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.IOError):
             return IndexBroken(
                 f"the memory index {self._path} cannot be written (SQLite: {error})", hint="homebody memory status"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -14,7 +15,7 @@ from memory.notes.sources import EVERYBODY
 from memory.settings import MemorySettings
 from memory.store.candidates import BARE, MOST_DATED, MOST_TOLD_LATER, AnswerCosines, Candidate, Lookup
 from memory.store.generations import DONE, INDEXING_VERSION, Generation, allowed_missing
-from memory.store.index import SWEPT, FileChange, IndexCounts
+from memory.store.index import STORED, SWEPT, FileChange, IndexCounts, Stored, begun
 from memory.store.sqlite.batch_jobs import BatchJobs
 from memory.store.sqlite.embedded_chunks import EmbeddedChunks
 from memory.store.sqlite.index_database import AllowedFeatures, Database
@@ -65,33 +66,41 @@ class SqliteIndex(EmbeddedChunks):
             IndexBroken: no index file can be used at this path.
         """
         index = cls(Database.open(path, settings.store.vector, now=now, parts=parts), settings)
-        with index.database.writing():
-            live = index.notes.generation("live")
-            if live is None:
-                chunking = settings.chunking
-                index.notes.keep(
-                    "live", Generation(index.notes.next_number(), chunking.tokens, chunking.overlap, rules=INDEXING_VERSION)
-                )
+        if index.notes.generation("live") is None:
+            index._begin()
         index._recall_answers()
         return index
+
+    def _begin(self) -> None:
+        with self.database.writing():
+            if self.notes.generation("live") is None:  # no other process has been faster
+                chunking = self._settings.chunking
+                first = Generation(self.notes.next_number(), chunking.tokens, chunking.overlap, rules=INDEXING_VERSION)
+                self.notes.keep("live", first)
 
     @property
     def where(self) -> str:
         """See the protocol."""
         return str(self.database.path)
 
-    def store(self, generation: Generation, changes: Sequence[FileChange]) -> int:
+    def store(self, generation: Generation, changes: Sequence[FileChange]) -> Stored:
         """See the protocol."""
-        new = 0
+        words = self.notes.words_of(generation, changes, STORED)  # before the transaction, which keeps other processes waiting
+        new = done = 0
         with self.database.writing():
             for one in changes:
                 if one.filed is None:
                     self.notes.remove(generation, [one.path])
                 elif one.chunks is None:
-                    self.notes.note(generation, one.path, one.filed, one.source)
+                    self.notes.note(generation, one, one.filed)
                 else:
-                    new += self.notes.put(generation, one.path, one.filed, one.chunks, one.source, since=one.since)
-        return new
+                    added, complete = self.notes.put(generation, one, one.filed, words, most=STORED - new)
+                    new += added
+                    if not complete:
+                        self.notes.note(generation, one, begun(one.filed))
+                        break
+                done += 1
+        return Stored(new, done)
 
     def plan(self, embedder: Identity | None) -> list[Generation]:
         """See the protocol."""
@@ -173,10 +182,13 @@ class SqliteIndex(EmbeddedChunks):
         self.answers.learn(self.live.embedder, cosine)
         self._learned += 1
         if self._learned % _WRITTEN_EVERY == 0:
-            self._write_answers()
+            import apsw
 
-    def _write_answers(self) -> None:
-        with self.database.writing():
+            with contextlib.suppress(apsw.BusyError):  # a search waits for no other process; they are written later
+                self._write_answers(wait=False)
+
+    def _write_answers(self, *, wait: bool = True) -> None:
+        with self.database.writing(wait=wait):
             value = json.dumps({"embedder": self.live.embedder, "cosines": [round(one, 4) for one in self.answers.known()]})
             self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_ANSWERS, value))
 
