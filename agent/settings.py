@@ -45,6 +45,8 @@ def seconds_of(given: object) -> object:
         if found is None:
             raise ValueError(f'{given!r} is no duration; write "5m", "1h" or a number of seconds')
         return float(found[1]) * _UNITS[found[2]]
+    if isinstance(given, (list, dict)):
+        raise ValueError('this is no duration; write "5m", "1h" or a number of seconds')  # noqa: TRY004 -- pydantic takes no TypeError
     return given
 
 

@@ -243,6 +243,7 @@ def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:
 READABLE = "holds a secret and can be read by other users"
 """What is wrong with the mode of a file, which writing it mends."""
 _LONGEST_SHOWN = 60
+_MOST_KEYS = 12
 _TRUTH, _WHOLE, _NUMBER, _TEXT, _LIST, _SECTION = (
     "true or false",
     "a whole number",
@@ -327,9 +328,10 @@ def _problem(path: KeyPath, details: Sequence[ErrorDetails], tree: Tree, types: 
     if custom and not any(str(found) in one for one in custom):  # the message does not contain the secret
         return tree.problem(path, f"{_shown(found, secret=True)} {'; '.join(dict.fromkeys(custom))}")
     allowed = list(dict.fromkeys(_allowed(detail) for detail in details))
-    return tree.problem(
-        path, f"{_shown(found, secret=secret)} is not allowed here; allowed: {' or '.join(allowed)}", _hint(found, details)
-    )
+    hint = _hint(found, details)
+    if not hint and here is not None and allowed == [_SECTION] and (keys := list(here.keys())):
+        hint = f"Its keys: {', '.join(keys[:_MOST_KEYS])}{' …' if len(keys) > _MOST_KEYS else ''}."
+    return tree.problem(path, f"{_shown(found, secret=secret)} is not allowed here; allowed: {' or '.join(allowed)}", hint)
 
 
 def _allowed(detail: ErrorDetails) -> str:

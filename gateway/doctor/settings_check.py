@@ -8,6 +8,7 @@ from pathlib import Path
 from agent.errors import InvalidPriceFile
 from agent.models.catalog.prices import read_prices
 from gateway.base.errors import Problem
+from gateway.config.load import READABLE
 from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, Level, ok
 
@@ -33,7 +34,14 @@ async def _examine(installation: Installation) -> list[Finding]:
 def _of(problem: Problem, level: Level, why: str) -> Finding:
     where = ": ".join(part for part in (problem.place, problem.path) if part)
     mend = problem.hint or "Correct it in the file; all errors are listed by: homebody config validate"
-    return Finding(level=level, what=problem.message, where=where, why=why, mend=mend)
+    file = Path(problem.file) if problem.message == READABLE else None
+    fix = None if file is None else lambda: in_thread(_close, file)
+    return Finding(level=level, what=problem.message, where=where, why=why, mend=mend, fix=fix)
+
+
+def _close(file: Path) -> str:
+    file.chmod(0o600)
+    return f"took the rights of other users off {file}"
 
 
 def _of_prices(installation: Installation) -> list[Finding]:

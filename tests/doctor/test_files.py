@@ -487,3 +487,15 @@ async def test_two_settings_files_are_told(house: House) -> None:
 async def test_checks_that_need_settings_say_so(house: House) -> None:
     (house.home / "homebody.yaml").write_text("agents: [")
     assert [one.what for one in await house.found(MEMORY)] == ["not checked: the settings are not valid"]
+
+
+async def test_a_settings_file_with_a_secret_that_others_can_read_is_closed_to_them(house: House) -> None:
+    file = house.home / "homebody.yaml"
+    file.write_text("tools: {web: {search: {apiKey: sk-of-a-search-service}}}\n")
+    file.chmod(0o644)
+    (found,) = await house.wrong(SETTINGS)
+    assert (found.level, "read by other users" in found.what) == ("warning", True)
+    done = program("doctor", "--offline", "--only", "settings", "--fix", home=house.person)
+    assert f"took the rights of other users off {file}" in done.stdout
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert await house.wrong(SETTINGS) == []
