@@ -7,6 +7,8 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec import Struct
+
 from agent.messages import AssistantMessage, Message, ToolMessage, is_of_a_person
 from memory.text import stop_words
 from memory.text.terms import UNSPACED
@@ -90,7 +92,7 @@ def _normal(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-PASTED_CHARS = 2000
+PASTED_CHARS = 4000
 """A longer message counts as pasted or dictated: only sentences that tell something for themselves are kept of it."""
 MOST_OF_A_MESSAGE = 4000
 """Characters that are kept of one message at most; sentences that tell a decision, a wish or a promise come first."""
@@ -132,9 +134,10 @@ def kept_statements(statements: Sequence[str], known: str, *, everything: bool =
 
     Those count that hold a name, a number, a path or the like, or tell a decision, a wish, a promise, a refusal; with
     ``everything`` (the model noted nothing) all that say something. A sentence is told when what is particular in it and most
-    of its other words stand together in one line, with the line's heading, and are negated where it is.
+    of its other words stand together in one line, with the line's heading, and are negated where it is. A line that was kept word
+    for word, and with ``everything`` any line, tells it only with all of its words in their order: one word may be the news.
     """
-    notes = _Told(known)
+    notes = _Told(known, exact=everything)
     kept: list[str] = []
     for text in statements:
         if text.lstrip().startswith("/"):
@@ -244,28 +247,36 @@ def _within(sentences: Sequence[str], most: int) -> list[str]:
     return [sentences[n] for n in sorted(fitting)]
 
 
-class _Told:
-    """Known lines, indexed by their words."""
+class _Line(Struct, frozen=True):
+    """The words of a line, with those of its heading before them. ``exact``: it tells a sentence with all of its words alone."""
 
-    def __init__(self, known: str) -> None:
-        self._lines: list[frozenset[str]] = []
+    words: tuple[str, ...]
+    bag: frozenset[str]
+    exact: bool
+
+
+class _Told:
+    """Known lines, indexed by their words. ``exact``: all of them are taken at their words."""
+
+    def __init__(self, known: str, *, exact: bool = False) -> None:
+        self._lines: list[_Line] = []
         self._where: dict[str, set[int]] = defaultdict(set)
-        heading: frozenset[str] = frozenset()
+        heading: tuple[str, ...] = ()
+        kept = False
         for line in known.splitlines():
-            strong, other = _words(line)
-            words = frozenset(strong | other)
+            words = _in_order(line)
             if line.lstrip().startswith("#"):
-                heading = words
-            self._add(words | heading)
+                heading, kept = words, line.strip() == HEAD
+            self._add(words if heading is words else (*heading, *words), exact=exact or kept)
 
     def add(self, line: str) -> None:
-        strong, other = _words(line)
-        self._add(frozenset(strong | other))
+        self._add(_in_order(line), exact=True)
 
-    def _add(self, words: frozenset[str]) -> None:
-        for word in words:
+    def _add(self, words: tuple[str, ...], *, exact: bool) -> None:
+        line = _Line(words, frozenset(words), exact)
+        for word in line.bag:
             self._where[word].add(len(self._lines))
-        self._lines.append(words)
+        self._lines.append(line)
 
     def tells(self, sentence: str) -> bool:
         strong, other = _words(sentence)
@@ -273,7 +284,26 @@ class _Told:
             return True
         found = [self._where.get(word, set()) for word in strong or other]
         at = set.intersection(*found) if strong else set().union(*found)
-        return any(len(other - self._lines[n]) <= _MISSING * len(other) for n in at)
+        words = _in_order(sentence)
+        return any(
+            _stand_in(words, line) if line.exact else len(other - line.bag) <= _MISSING * len(other)
+            for line in map(self._lines.__getitem__, at)
+        )
+
+
+def _stand_in(words: Sequence[str], line: _Line) -> bool:
+    """Whether words stand in a line in their order, negated where they are and nowhere else."""
+    if not line.bag.issuperset(words) or (_NO in line.bag) != (_NO in words):
+        return False
+    rest = iter(line.words)
+    return all(word == _NO or word in rest for word in words)
+
+
+def _in_order(text: str) -> tuple[str, ...]:
+    """Return the words of a text that tell something, and a mark for a negation behind them."""
+    strong, other = _words(text)
+    told = strong | other
+    return (*(word for word in map(_bare, _TOKEN.findall(text)) if word in told), *([_NO] if _NO in told else ()))
 
 
 def _words(text: str) -> tuple[set[str], set[str]]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.must_keep import HEAD, kept_lines, kept_statements
+from agent.context.must_keep import HEAD, is_telling, kept_lines, kept_statements
 from agent.messages import AssistantMessage, Text, UserMessage
 from tests.gateway.facts import FACTS
 
@@ -90,3 +90,60 @@ def test_kept_lines_outlive_any_number_of_compactions_and_people_come_before_the
     assert kept.startswith(f"{HEAD}\n- The lock's number is BX-20417-K.\n- Let's go with oak, not pine.")
     assert all(f"Anna{n}" in kept for n in range(6))
     assert len(kept) <= 4000 + len(HEAD) + 1
+
+
+UPDATES = (
+    "My sister bought the rusty ladder yesterday evening.",
+    "The plumber sold the velvet curtain after the party.",
+    "My sister sold the velvet ladder yesterday evening.",
+    "The plumber bought the rusty curtain after the party.",
+    "My sister borrowed the golden ladder yesterday evening.",
+    "The ladder yesterday evening borrowed the golden sister of mine.",
+    "My sister never borrowed the golden ladder yesterday evening.",
+)
+
+
+@pytest.mark.parametrize("at", range(1, len(UPDATES)))
+def test_a_sentence_that_tells_other_news_in_nearly_the_same_words_is_kept(at: int) -> None:
+    before, news = UPDATES[:at], UPDATES[at]
+    assert kept_statements(UPDATES, "", everything=True) == list(UPDATES)
+    noted = "".join(f"- {sentence}\n" for sentence in before)
+    assert kept_statements([news], f"# Monday\n\n{noted}", everything=True) == [news]
+    kept_before = f"{HEAD}\n\n{noted}"
+    assert kept_statements([*before, news], kept_before, everything=False) == ([news] if is_telling(news) else [])
+    assert kept_statements([*UPDATES, *UPDATES], kept_before, everything=True) == list(UPDATES[at:]), "and each once"
+
+
+WORDS = st.sampled_from(
+    [
+        "sister",
+        "plumber",
+        "bought",
+        "sold",
+        "ladder",
+        "curtain",
+        "rusty",
+        "velvet",
+        "cellar",
+        "party",
+        "never",
+        "kettle",
+        "moved",
+    ]
+)
+SAID = st.lists(WORDS, min_size=3, max_size=7).map(lambda words: f"Then {' '.join(words)} there.")
+
+
+@given(known=st.lists(SAID, max_size=8), said=st.lists(SAID, min_size=1, max_size=8))
+def test_of_what_was_said_nothing_is_missing_after_a_flush_in_which_the_model_wrote_nothing(
+    known: list[str], said: list[str]
+) -> None:
+    noted = "# Monday\n\n" + "".join(f"- {one}\n" for one in known)
+    kept = kept_statements(said, noted, everything=True)
+
+    def told(sentence: str, line: str) -> bool:
+        rest = iter(line.split())
+        return all(word in rest for word in sentence.split())
+
+    for sentence in said:
+        assert any(told(sentence, line) for line in [*known, *kept]), sentence
