@@ -1,8 +1,11 @@
-"""What strangers put into their headers stays text in the headers of an answer."""
+"""What strangers put into their headers stays text in the headers of an answer, and a mail that was written is kept nowhere."""
 
 from __future__ import annotations
 
 import base64
+import gc
+import re
+import tracemalloc
 from datetime import UTC, datetime
 from email import message_from_bytes
 from typing import TYPE_CHECKING
@@ -40,7 +43,7 @@ KEYS = [
 KEYS += ["MIME-Version", "Content-Type"]
 
 
-def answer_to(raw: str, name: str = "") -> Message:
+def written_answer_to(raw: str, name: str = "") -> bytes:
     headers = headers_of(raw.encode("utf-8", "replace"))
     file = (name, "text/plain", b"x") if name else None
     mail = OutgoingMail(
@@ -52,7 +55,11 @@ def answer_to(raw: str, name: str = "") -> Message:
         answers=answered(headers),
         file=file,
     )
-    return message_from_bytes(answer(mail))
+    return answer(mail)
+
+
+def answer_to(raw: str, name: str = "") -> Message:
+    return message_from_bytes(written_answer_to(raw, name))
 
 
 @pytest.mark.parametrize(
@@ -102,3 +109,31 @@ def test_neither_does_a_letter_of_the_agent() -> None:
 @given(st.text(st.sampled_from("=?utf-8QqBb_0DA3F: \tä!@<>."), max_size=60))
 def test_no_subject_keeps_an_answer_from_being_sent(subject: str) -> None:
     assert set(answer_to(f"Subject: {subject}\nMessage-ID: <root@example.org>\n\n").keys()) == set(KEYS)
+
+
+def test_a_mail_that_was_sent_leaves_nothing_in_memory() -> None:
+    re.purge()
+    tracemalloc.start()
+    try:
+        for number in range(150):
+            written_answer_to(f"Subject: {number}\n", "a.txt")
+            if number == 50:
+                gc.collect()
+                before = tracemalloc.get_traced_memory()[0]
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 500 * 100
+    finally:
+        tracemalloc.stop()
+
+
+def test_no_two_parts_of_mails_have_the_same_boundary() -> None:
+    mails = [answer_to("Subject: a\n", "a.txt") for _ in range(20)]
+    boundaries = [part.get_boundary() for mail in mails for part in mail.walk() if part.is_multipart()]
+    assert len(set(boundaries)) == len(boundaries) == 2 * len(mails)
+    assert [part.get_content_type() for part in mails[0].walk()] == [
+        "multipart/mixed",
+        "multipart/alternative",
+        "text/plain",
+        "text/html",
+        "text/plain",
+    ]

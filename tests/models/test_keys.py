@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -237,6 +239,22 @@ def test_there_is_always_a_key_to_try_and_none_twice(history: list[tuple[Key, An
             assert not resting or len(order) == 1
 
     asyncio.run(play())
+
+
+def test_the_keys_of_very_many_sessions_take_little_memory() -> None:
+    health = KeyHealth(TickingClock(NOON))
+    tracemalloc.start()
+    try:
+        for number in range(1000):
+            health.begun(Key("key a", "settings", "sk-a"), "a/m", f"session number {number} of the gateway")
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 200 * 1000
+    finally:
+        tracemalloc.stop()
+    health.begun(B, "a/m", "session number 7 of the gateway")
+    assert health.order([A, B, C], "a/m", "session number 7 of the gateway") == [B, A, C]
+    assert health.order([B, A, C], "a/m", "session number 8 of the gateway") == [A, B, C]
+    assert health.order([B, A, C], "b/m", "session number 8 of the gateway") == [B, A, C]
 
 
 async def test_a_real_provider_that_refuses_one_key_is_asked_with_the_next(anthropic_peer: AnthropicPeer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from email.headerregistry import BaseHeader, HeaderRegistry
 from email.message import EmailMessage
 from email.parser import BytesHeaderParser
@@ -39,6 +40,9 @@ def literal(text: str) -> str:
 
 def serialised(mail: EmailMessage) -> bytes:
     """Return a mail as bytes. Raises ValueError where a header of it would be read as several."""
+    for part in mail.walk():
+        if part.get_content_maintype() == "multipart" and part.get_boundary() is None:
+            part.set_boundary(f"==={secrets.token_hex(16)}===")  # the library would compile, and keep, a pattern for each mail
     data = mail.as_bytes()
     if BytesHeaderParser().parsebytes(data).keys() != mail.keys():
         raise ValueError("a header holds a line end")
