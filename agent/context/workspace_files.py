@@ -18,6 +18,8 @@ from agent.shared_reads import SharedReads
 from agent.tools.untrusted_files import UntrustedFiles
 from agent.tools.workspace_sandbox import Closed, Stamp, WorkspaceSandbox
 from memory.audience import OWNER, Audience
+from memory.errors import MemoryUnreadable
+from memory.notes.note_reader import decode
 
 PROMPT_FILES = ("AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md")
 """What every turn is given, in this order."""
@@ -26,6 +28,8 @@ TASK_FILES = frozenset({"AGENTS.md", "TOOLS.md"})
 HEARTBEAT = "HEARTBEAT.md"
 RITUAL = "BOOTSTRAP.md"
 LONG_TERM = "MEMORY.md"
+NOT_GIVEN = "[not given: "
+"""What stands in place of a file that cannot be read, before the reason."""
 _PLACES = {name: PurePosixPath(name) for name in (*PROMPT_FILES, HEARTBEAT, RITUAL)}
 _RITUAL_FILLS = ("IDENTITY.md", "USER.md")
 _RITUAL_OVER = "done"
@@ -166,12 +170,12 @@ class Workspace:
             return known[1]
         try:
             content = self.sandbox.read(path)
+            text = decode(content.data, str(path)).removeprefix("\ufeff").replace("\0", "\ufffd")
         except WorkspaceFileNotFound:
             self._known.pop(path, None)
             return None
-        except WorkspaceFileError as trouble:
-            return f"[not given: {trouble}]"
-        text = content.data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\0", "\ufffd")
+        except (WorkspaceFileError, MemoryUnreadable) as trouble:
+            return f"{NOT_GIVEN}{trouble}]"
         self._known[path] = (content.stamp, text)
         while len(self._known) > _MOST_KNOWN:
             with contextlib.suppress(KeyError):  # another thread did

@@ -1,11 +1,13 @@
-"""Checks the repositories in which workspaces are kept: do they answer, is everything pushed, does something wait for its owner?"""
+"""Checks workspaces: can the agent read the files of its prompt, and are those that a repository keeps in step with it?"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any, Final
 
+from agent.context.workspace_files import HEARTBEAT, LONG_TERM, NOT_GIVEN, PROMPT_FILES, Workspace
 from gateway.app.workspace_parts import access_of, shared_repository
 from gateway.base.errors import GitFailed, UsageError
 from gateway.doctor.checked_installation import Installation
@@ -16,9 +18,32 @@ _FOLDER: Final = "On another machine the notes are as they were last pushed."
 
 
 async def _examine(installation: Installation) -> list[Finding]:
+    unread = await asyncio.to_thread(lambda: list(_unread(installation)))
+    return unread + await _of_repositories(installation, alone=not unread)
+
+
+def _unread(installation: Installation) -> Iterator[Finding]:
+    """Find files of the prompt that the agent is not given. Blocking."""
+    for profile in installation.profiles:
+        if not profile.workspace.is_dir():
+            continue
+        workspace = Workspace(profile.workspace)
+        for name in (*PROMPT_FILES, HEARTBEAT, LONG_TERM):
+            text = workspace.note(PurePosixPath(name)) or ""
+            if text.startswith(NOT_GIVEN):
+                yield Finding(
+                    level="warning",
+                    what=text.removeprefix(NOT_GIVEN).rstrip("]"),
+                    where=str(profile.workspace / name),
+                    why=f"The agent {profile.id} is not given what it says.",
+                    mend="Make it a file of its own in the workspace, saved as UTF-8.",
+                )
+
+
+async def _of_repositories(installation: Installation, *, alone: bool) -> list[Finding]:
     kept = [profile for profile in installation.profiles if profile.store.type == "git"]
     if not kept:
-        return [ok("no workspace is kept in a repository")]
+        return [ok("no workspace is kept in a repository")] if alone else []
     wrong = [*await asyncio.to_thread(_of_program, installation), *_of_settings(installation)]
     if wrong or not installation.gateway_runs:
         return wrong or [

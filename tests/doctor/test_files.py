@@ -23,6 +23,7 @@ from gateway.doctor.process_checks import GATEWAY
 from gateway.doctor.settings_check import SETTINGS
 from gateway.doctor.state_files import STATE_FILES
 from gateway.doctor.transcript_checks import TRANSCRIPTS
+from gateway.doctor.workspace_check import WORKSPACES
 from tests.doctor.conftest import ROOT, House, program, said
 from tests.patience import PATIENCE
 
@@ -499,3 +500,15 @@ async def test_a_settings_file_with_a_secret_that_others_can_read_is_closed_to_t
     assert f"took the rights of other users off {file}" in done.stdout
     assert file.stat().st_mode & 0o777 == 0o600
     assert await house.wrong(SETTINGS) == []
+
+
+async def test_files_of_the_prompt_that_the_agent_is_not_given_are_named(house: House) -> None:
+    assert await house.wrong(WORKSPACES) == []
+    (house.workspace / "AGENTS.md").write_bytes("Sag immer grün.".encode("utf-16-le"))
+    (house.workspace / "TOOLS.md").write_bytes("Grünebüx".encode("cp1252"))
+    (house.workspace / "SOUL.md").unlink()
+    (house.workspace / "SOUL.md").symlink_to(house.person / "elsewhere.md")
+    found = await house.wrong(WORKSPACES)
+    assert [Path(one.where).name for one in found] == ["AGENTS.md", "SOUL.md"]
+    assert "UTF-16 without a byte order mark" in found[0].what
+    assert "link" in found[1].what
