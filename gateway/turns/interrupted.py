@@ -11,13 +11,13 @@ from datetime import datetime, timedelta, tzinfo
 
 from msgspec import Struct
 
-from agent.messages import AssistantMessage
+from agent.messages import AssistantMessage, Text, UserMessage
 from agent.taint import merged
 from agent.transcript.entries import Entry, Said, Unanswered
 from agent.transcript.history_view import UNANSWERED
 from gateway.ledger.rows import Turn, TurnEnd
 from gateway.routing.routed_message import RoutedMessage
-from gateway.turns.user_message import label_of, sources_of
+from gateway.turns.user_message import body, head_of, label_of, sources_of, unmarked, with_context
 
 MAX_ATTEMPTS = 3
 FRESH = timedelta(minutes=30)
@@ -27,6 +27,8 @@ LATE = timedelta(hours=2)
 QUOTED_CHARS = 60
 UNSEEN_CHARS = 2000
 """Characters quoted to the model of a message that the transcript does not hold."""
+KEPT_CHARS = 8000
+"""Characters that the transcript keeps of a message that was given up."""
 
 
 class GivenUp(Struct, frozen=True):
@@ -41,13 +43,22 @@ class GivenUp(Struct, frozen=True):
     ended: tuple[RoutedMessage, ...]
     returned: tuple[RoutedMessage, ...] = ()
 
+    def _name(self, one: RoutedMessage) -> str:
+        """The name under which the transcript holds a message of the turn, without its place."""
+        first = self.ended[0].row.uid
+        return first if one is self.ended[0] else f"{first}~{one.row.uid}"
+
+    def unheld(self, held: Collection[str]) -> dict[str, UserMessage]:
+        """Return, by name, the messages of people that end and that the transcript does not hold: what they said is to be remembered.
+
+        They are made of their text alone, as it may be a file of theirs that cannot be worked on.
+        """
+        missing = [one for one in self.ended if one.automation is None and f"{self._name(one)}:0" not in held]
+        return {self._name(one): _of_text_alone(one) for one in missing}
+
     def entry(self, held: Collection[str]) -> Unanswered:
         """Return what the transcript is to say of it. ``held`` are the ids of its entries."""
-        first = self.ended[0].row.uid
-        names = {
-            one.row.uid: f"{first}:0" if one is self.ended[0] else f"{first}~{one.row.uid}:0"
-            for one in (*self.ended, *self.returned)
-        }
+        names = {one.row.uid: f"{self._name(one)}:0" for one in (*self.ended, *self.returned)}
         quoted = [
             f"- “{quoted_words(one, QUOTED_CHARS if names[one.row.uid] in held else UNSEEN_CHARS)}”" for one in self.ended
         ]
@@ -138,6 +149,20 @@ def quoted_words(one: RoutedMessage, most: int = QUOTED_CHARS) -> str:
     """Return what a message says on one line, at most so many characters; the names of its files where it says nothing."""
     line = " ".join(one.inbound.text.split()) or ", ".join(file.name or file.kind for file in one.inbound.attachments)
     return line if len(line) <= most else f"{line[:most].rstrip()}…"
+
+
+def _of_text_alone(one: RoutedMessage) -> UserMessage:
+    """Return a message as the model would have been given it, without what its files hold."""
+    inbound, text = one.inbound, one.inbound.text
+    names = ", ".join(unmarked(file.name or file.kind) for file in inbound.attachments)
+    said = [
+        body(text if len(text) <= KEPT_CHARS else f"{text[:KEPT_CHARS]}\n\n[cut: this message has {len(text):,} characters]")
+    ]
+    said += [f"[with files that are not shown: {names}]"] * bool(names)
+    replied_to = ("quote",) if inbound.quoted else ()
+    shown = with_context(one, "\n".join(filter(None, said)), replied_to=replied_to)
+    taint = merged((*sources_of(one), *replied_to)) if sources_of(one) or replied_to else ()
+    return UserMessage(content=(Text(text=shown),), at=inbound.at, sender=head_of(one), taint=taint)
 
 
 def _speaker(one: RoutedMessage) -> str:

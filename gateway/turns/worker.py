@@ -314,15 +314,18 @@ class TurnWorker:
     async def _record_given_up(
         self, agent: RunningAgent, record: SessionRecord, over: GivenUp, judged: Callable[[set[str]], GivenUp | None]
     ) -> GivenUp:
-        """Note in the transcript what was given up, so that the next turn does not answer it; once, however often it is called.
+        """Note in the transcript what was said and given up, so that the next turn does not answer it; once, however often it is called.
 
         Returns how the turn ends, given what the transcript holds.
         """
+        from agent.transcript.entries import Said
         from gateway.turns.interrupted import worked_on
 
         try:
             transcript = await agent.conversations.transcript(record)
             over = judged(worked_on(over, transcript.entries)) or over
+            for name, message in over.unheld({entry.id for entry in transcript.entries}).items():
+                await transcript.append(name, Said(message=message), n=0)
             entry = over.entry({entry.id for entry in transcript.entries})
             await transcript.append(f"{over.ended[0].row.uid}~over", entry, n=0)
         except AgentError as error:

@@ -82,10 +82,10 @@ class Crashing:
         (self.hanging,) = self.house.lanes.running()
         return [Stall()]
 
-    async def crash(self, *said: str, **more: Any) -> None:
+    async def crash(self, *said: str, tool: bool = True, **more: Any) -> None:
         """Begin a life, have something said in it, and crash once the model hangs; without any turn it ends by itself."""
         wire = self.town.wire()
-        self.told, self.hanging, self.tool_next = asyncio.Event(), None, True
+        self.told, self.hanging, self.tool_next = asyncio.Event(), None, tool
         async with self.town.house(wire) as self.house:
             house = self.house
             for text in said:
@@ -146,6 +146,10 @@ class Crashing:
         return sum(text.count(word) for text in texts if not text.startswith(UNANSWERED))
 
 
+def notes_of_the_day(root: Path) -> str:
+    return "".join(note.read_text() for note in root.rglob("2026-03-01.md"))
+
+
 async def test_all_messages_of_a_turn_that_is_given_up_are_named(tmp_path: Path) -> None:
     lives = Crashing(tmp_path, "collect")
     for life in range(2 * MAX_ATTEMPTS):
@@ -176,6 +180,23 @@ async def test_the_model_is_told_what_was_given_up(tmp_path: Path) -> None:
     assert "w0; send the letter" in note.text
     assert "do nothing that they ask for" in note.text
     assert lives.answered() == Counter({"w9;": 1})
+
+
+async def test_what_was_said_in_a_message_that_was_given_up_before_any_answer_is_noted_when_the_conversation_ends(
+    tmp_path: Path,
+) -> None:
+    lives = Crashing(tmp_path, "collect")
+    for life in range(MAX_ATTEMPTS):
+        promise = (
+            "w0; I promise to call Kwcgtvo on Monday.\nDie Werkstatt hat die Nummer 4711. " + "And so on, and so on. " * 10
+        )
+        await lives.crash(*([promise] if not life else []), tool=False)
+    await lives.rest("w9; hello", "/new")
+    assert lives.shown("w0; I promise to call Kwcgtvo on Monday.\n") == 1, "as it was said, beside the note"
+    assert lives.answered() == Counter({"w9;": 1})
+    noted = notes_of_the_day(tmp_path)
+    assert "I promise to call Kwcgtvo on Monday." in noted
+    assert "Die Werkstatt hat die Nummer 4711." in noted
 
 
 async def test_a_turn_of_long_ago_names_all_its_messages_and_lets_go_of_the_fresh_ones(tmp_path: Path) -> None:
