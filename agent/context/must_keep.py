@@ -135,7 +135,7 @@ def kept_statements(statements: Sequence[str], known: str, *, everything: bool =
     Those count that hold a name, a number, a path or the like, or tell a decision, a wish, a promise, a refusal; with
     ``everything`` (the model noted nothing) all that say something. A sentence is told when what is particular in it and most
     of its other words stand together in one line, with the line's heading, and are negated where it is. A line that was kept word
-    for word, and with ``everything`` any line, tells it only with all of its words in their order: one word may be the news.
+    for word, and with ``everything`` any line, tells it only with all of its words in a row: one word may be the news.
     """
     notes = _Told(known, exact=everything)
     kept: list[str] = []
@@ -292,11 +292,11 @@ class _Told:
 
 
 def _stand_in(words: Sequence[str], line: _Line) -> bool:
-    """Whether words stand in a line in their order, negated where they are and nowhere else."""
+    """Whether words stand in a line in a row, negated where they are and nowhere else."""
     if not line.bag.issuperset(words) or (_NO in line.bag) != (_NO in words):
         return False
-    rest = iter(line.words)
-    return all(word == _NO or word in rest for word in words)
+    said, noted = (f" {' '.join(word for word in row if word != _NO)} " for row in (words, line.words))
+    return said in noted
 
 
 def _in_order(text: str) -> tuple[str, ...]:

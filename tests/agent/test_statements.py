@@ -114,6 +114,22 @@ def test_a_sentence_that_tells_other_news_in_nearly_the_same_words_is_kept(at: i
     assert kept_statements([*UPDATES, *UPDATES], kept_before, everything=True) == list(UPDATES[at:]), "and each once"
 
 
+CORRECTIONS = (
+    ("I take the blue pill in the morning and the white one in the evening.", "I take the blue pill in the evening."),
+    ("Anna is allergic to nuts and Ben is allergic to milk.", "Anna is allergic to milk."),
+    ("The key is with Frau Berger and the dog is with Herr Klein.", "The key is with Herr Klein."),
+    ("The dentist moved the appointment from Tuesday to Thursday.", "The dentist moved the appointment to Thursday afternoon."),
+    ("Do not water the cactus, water the fern.", "Water the cactus."),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), CORRECTIONS)
+def test_a_correction_in_some_of_the_words_of_what_it_corrects_is_kept(before: str, after: str) -> None:
+    assert kept_statements([before, after], "", everything=True) == [before, after]
+    assert kept_statements([after], f"{HEAD}\n\n- {before}\n", everything=True) == [after]
+    assert kept_statements([before, after], f"{HEAD}\n\n- {before}\n- {after}\n", everything=True) == []
+
+
 WORDS = st.sampled_from(
     [
         "sister",
