@@ -17,7 +17,7 @@ from gateway.base.atomic_file import sync, write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.ledger.ledger_backup import copies_of
 from gateway.ledger.open_rows import read_through
-from gateway.ledger.schema import APPLICATION_ID, LATER, STEPS, migrate
+from gateway.ledger.schema import APPLICATION_ID, LATER, STEPS, migrate, restore_indexes
 from gateway.ledger.sqlite_engine import Mark, Marking, missing, storage_error
 
 if TYPE_CHECKING:
@@ -206,6 +206,8 @@ def _open(path: Path, epoch: str, marked: str | None) -> apsw.Connection:
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         _copy_before_migration(db, path)
         migrate(db, epoch, str(path))
+        if restored := restore_indexes(db):
+            log.warning("indexes of the ledger were not as they should be, and were made anew: %s", ", ".join(restored))
         db.pragma("foreign_keys", "ON")
         db.execute("UPDATE outbox SET state = 'ambiguous', doubts = doubts + 1 WHERE state = 'sending'")
         read_through(db)

@@ -409,6 +409,42 @@ def migrate(db: apsw.Connection, new_epoch: str, where: str) -> None:
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
+def restore_indexes(db: apsw.Connection) -> list[str]:
+    """Make indexes anew that are missing or not as intended, and drop others; return their names. They hold nothing of their own.
+
+    Raises CorruptError where that cannot be done, as where rows are twice that an index wants once.
+    """
+    import apsw
+
+    intended = apsw.Connection(":memory:")
+    try:
+        for step in STEPS:
+            intended.execute(step)
+        wanted, found = _indexes(intended), _indexes(db)
+        if wanted.keys() == found.keys() and all(wanted[name][0] == found[name][0] for name in wanted):
+            return []
+        wrong = sorted(name for name in {*wanted, *found} if wanted.get(name, ((),))[0] != found.get(name, ((),))[0])
+    finally:
+        intended.close()
+    try:
+        with db:
+            for name in wrong:
+                db.execute(f"DROP INDEX IF EXISTS {apsw.format_sql_value(name)}")
+                if name in wanted:
+                    db.execute(wanted[name][1])
+    except (apsw.SQLError, apsw.ConstraintError) as error:
+        raise apsw.CorruptError(f"its indexes cannot be made anew: {error}") from error
+    return wrong
+
+
+def _indexes(db: apsw.Connection) -> dict[str, tuple[tuple[object, ...], str]]:
+    """Return the columns of each index that a step made, and its definition."""
+    query = "SELECT name, sql, tbl_name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
+    columns = 'SELECT seqno, name, "desc", coll FROM pragma_index_xinfo(?)'
+    rows: list[tuple[str, str, str]] = db.execute(query).fetchall()  # type: ignore[assignment]  # texts, as the query says
+    return {name: ((table, *db.execute(columns, (name,))), sql) for name, sql, table in rows}
+
+
 def shape(db: apsw.Connection) -> frozenset[tuple[object, ...]]:
     """Return all columns of all tables and indexes, without the text of their definitions, which differs between versions of SQLite."""
     tables = """

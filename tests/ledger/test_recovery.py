@@ -21,6 +21,7 @@ from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
 from gateway.ledger.ledger_file import examined
 from gateway.ledger.rows import IN_DOUBT, Arrival, NewApproval, NewOutbound
+from gateway.ledger.schema import shape
 from gateway.ledger.spending_rows import NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from tests.ledger.test_spending_totals import totals_of
@@ -452,3 +453,29 @@ async def test_a_message_in_doubt_is_answered_once_its_owner_asks_for_it(closed:
         with pytest.raises(UsageError, match="no message"):
             await desk["inbox.retry"](row=number)
     await ledger.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP INDEX inbox_of_message; CREATE INDEX inbox_of_message ON inbox (conversation, message)",
+        "DROP INDEX outbox_of_platform",
+        "CREATE INDEX somebodys ON inbox (state)",
+    ],
+)
+async def test_a_ledger_whose_indexes_are_not_as_they_should_be_gets_them_and_loses_nothing(
+    change: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "ledger.sqlite"
+    await lived(path)
+    db = apsw.Connection(str(path))
+    intended, count = shape(db), db.execute("SELECT count(*) FROM inbox").fetchone()
+    db.execute(change)
+    assert shape(db) != intended
+    db.close()
+    ledger = await SqliteLedger.open(path, ManualClock(NOON))
+    assert not ledger.warning
+    await ledger.close()
+    db = apsw.Connection(str(path))
+    assert (shape(db), db.execute("SELECT count(*) FROM inbox").fetchone()) == (intended, count)
+    db.close()

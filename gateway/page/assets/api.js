@@ -3,6 +3,7 @@ import { currentLanguage } from "./texts.js";
 
 let csrf = "";
 let left = () => {};
+let retry;
 
 export class CallError extends Error {
   constructor(message, hint, status, facts = {}) {
@@ -20,6 +21,9 @@ async function request(path, options = {}) {
   try {
     answer = await fetch(path, { cache: "no-store", credentials: "same-origin", redirect: "error", ...options });
   } catch {
+    // It is asked again soon, as for a browser that comes back; several that failed together once.
+    clearTimeout(retry);
+    retry = setTimeout(() => dispatchEvent(new Event("online")), 3000);
     throw new CallError("", "", 0);
   }
   let body = null;

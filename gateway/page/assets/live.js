@@ -152,7 +152,7 @@ export function beginLive(event) {
     stale = false;
     open();
   });
-  addEventListener("online", open);
+  addEventListener("online", refresh);
   addEventListener("pagehide", close);
   addEventListener("pageshow", open);
   open();

@@ -202,6 +202,27 @@ async def test_another_conversation_stays_shown_when_the_one_before_has_just_bee
         await expect(tab.page.locator(".bubble")).to_have_count(0)
 
 
+async def test_what_a_failed_request_should_have_shown_is_asked_for_again(village: PageVillage, visit: Visit) -> None:
+    async with village.page() as served:
+        channel = served.house.page.channel
+        tab = await visit(served)
+        await tab.go("chat", title="Chat")
+        tab.expected += ("ERR_INTERNET_DISCONNECTED",)
+        failed: list[str] = []
+
+        async def fail(route: Route) -> None:
+            failed.append(route.request.url)
+            await route.abort("internetdisconnected")
+
+        await tab.page.route("**/page/call/*", fail, times=3)
+        await channel.send(Outbound(key="k", conversation=HERE, text="While you were away"), keep)
+        has_changed(served)
+        await tab.page.get_by_text("The gateway does not answer").wait_for()
+        await expect(tab.page.get_by_text("The gateway does not answer")).to_have_count(0, timeout=15_000)
+        await tab.page.get_by_text("While you were away").first.wait_for()
+        assert failed
+
+
 async def test_a_note_stays_where_it_came(village: PageVillage, visit: Visit) -> None:
     async with village.page() as served:
         channel = served.house.page.channel
