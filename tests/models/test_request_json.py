@@ -1,13 +1,16 @@
-"""The bytes of a request: valid JSON of the same value, whatever is in it."""
+"""The bytes of a request: valid JSON of the same value, whatever is in it; and its address."""
 
 from __future__ import annotations
 
+import importlib
 import json
 
+import httpx2
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.models.adapters.request_json import encoded
+from agent.models.adapters.request_json import encoded, whole_url
 from agent.models.adapters.sanitize import clean
 from tests.properties import examples
 
@@ -33,3 +36,23 @@ def test_a_lone_surrogate_in_a_name_is_no_error() -> None:
 def test_a_cleaned_text_has_no_surrogate_and_no_nul_and_else_is_unchanged(text: str) -> None:
     expected = "".join("\N{REPLACEMENT CHARACTER}" if char == "\0" or "\ud800" <= char <= "\udfff" else char for char in text)
     assert clean(text) == expected
+
+
+@pytest.mark.parametrize("sdk", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    "base", ["http://127.0.0.1:9/v1", "https://models.example/a%20b/v1/", "https://me:pass@models.example"]
+)
+async def test_the_whole_address_is_the_one_that_the_sdk_makes_of_a_path(sdk: str, base: str) -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(str(request.url))
+        return httpx2.Response(200, json={})
+
+    module = importlib.import_module(sdk)
+    make = getattr(module, "AsyncOpenAI" if sdk == "openai" else "AsyncAnthropic")
+    over = module.DefaultAsyncHttpxClient(transport=httpx2.MockTransport(answer))
+    async with make(api_key="k", base_url=base, max_retries=0, http_client=over) as client:
+        for url in ("/messages", whole_url(client, "/messages")):
+            await client.post(url, body={}, cast_to=object)
+    assert asked[0] == asked[1]

@@ -17,7 +17,7 @@ from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, Tool
 from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.adapters.anthropic_request import body
-from agent.models.adapters.request_json import encoded
+from agent.models.adapters.request_json import encoded, whole_url
 from agent.models.adapters.sanitize import arguments_of, field_of
 from agent.models.adapters.settled_entries import SettledEntries
 from agent.models.catalog.known_models import PROVIDERS, ModelFacts
@@ -231,7 +231,7 @@ async def _posted(client: Any, wanted: dict[str, Any]) -> Any:
     import anthropic
 
     return await client.post(
-        "/v1/messages",
+        whole_url(client, "/v1/messages"),
         content=encoded({**wanted, "stream": True}),
         cast_to=object,
         stream=True,

@@ -15,7 +15,7 @@ from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure
 from agent.models import failures
 from agent.models.adapters import warm_up
-from agent.models.adapters.request_json import encoded
+from agent.models.adapters.request_json import encoded, whole_url
 from agent.models.adapters.settled_entries import SettledEntries
 from agent.models.catalog.discovery import names_of
 from agent.models.catalog.known_models import PROVIDERS, ModelFacts
@@ -261,7 +261,7 @@ class Connection:
 
         client = await self.open()
         return await client.post(
-            path,
+            whole_url(client, path),
             content=encoded({**wanted, "stream": True}),
             cast_to=object,
             stream=True,

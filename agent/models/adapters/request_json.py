@@ -1,4 +1,4 @@
-"""A request's body as the bytes that are sent."""
+"""A request as it is sent: its body as bytes, and its whole address."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def encoded(body: dict[str, Any]) -> bytes:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:  # a lone surrogate in what is not cleaned, such as a model's name
         return json.dumps(body, default=msgspec.json.decode).encode()
+
+
+def whole_url(client: Any, path: str) -> str:
+    """Return where an SDK's client posts: an SDK that is given a path takes its base URL apart and puts it together for each request."""
+    return str(client.base_url).rstrip("/") + path
