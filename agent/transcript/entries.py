@@ -249,12 +249,9 @@ def encode(entry: Entry) -> bytes:
         body = msgspec.json.encode(entry.body)
     except UnicodeEncodeError:
         body = msgspec.json.encode(_clean(msgspec.to_builtins(entry.body)))
-    head = json.dumps(
-        {"v": VERSION, "kind": entry.body.kind, "id": entry.id, "parent": entry.parent, "t": entry.at.isoformat()},
-        ensure_ascii=False,
-        allow_nan=False,
-        separators=(",", ":"),
-    ).encode()
+    head = msgspec.json.encode(
+        {"v": VERSION, "kind": entry.body.kind, "id": entry.id, "parent": entry.parent, "t": entry.at.isoformat()}
+    )
     payload = head[:-1] + b',"body":' + body
     return payload + b',"crc":%d}\n' % zlib.crc32(payload)
 
