@@ -1,4 +1,4 @@
-"""What the ledger's statements cost beside their work."""
+"""The ledger's statements are compiled once: what they cost beside their work."""
 
 from __future__ import annotations
 
