@@ -116,9 +116,10 @@ _NEGATED = re.compile(
 )
 _CUE = re.compile(
     r"\b(?:decid\w+|decision|agree[ds]?|chose|choose|chosen|settled?|go(?:ing)? (?:with|for)|let['’]?s|we(?:['’]ll| will| shall)|"
-    r"i(?:['’]ll| will| shall)|instead|rather|promis\w+|remind|remember|always|prefer\w*|favou?rite|likes?|loves?|hates?|wants?|needs?|"
+    r"i(?:['’]ll| will| shall)|"
+    r"(?:i|he|she|we|they) takes?|instead|rather|promis\w+|remind|remember|always|prefer\w*|favou?rite|likes?|loves?|hates?|wants?|needs?|"
     r"allerg\w+|afraid|must|should|don['’]t forget|deadline|due|from now on|actually|correction|moved|changed?|called|named|lives?|"
-    r"works?|my|our|entschieden|entscheid\w+|beschlossen|nehmen|versproch\w+|verspreche\w*|merk dir|erinner\w*|immer|lieber|"
+    r"works?|my|our|entschieden|entscheid\w+|beschlossen|nehmen?|nimmt|versproch\w+|verspreche\w*|merk dir|erinner\w*|immer|lieber|"
     r"lieblings\w*|mag|mögen|liebt?e?|hass\w*|allerg\w*|vertr[aä]g\w*|muss|müssen|soll\w*|statt\w*|sondern|vergiss|heißt|heisst|"
     r"wohnt|arbeitet|mein\w*|unser\w*)\b|决定|答应|记住|喜欢|過敏|过敏|約束|決め|覚えて|好き|嫌い",
     re.IGNORECASE,

@@ -39,6 +39,8 @@ def test_nearly_every_fact_tells_something_by_itself() -> None:
         (["I don't like coriander."], "- likes coriander", "I don't like coriander."),
         (["Bobs Geburtstag ist am 14. Mai."], "", "Bobs Geburtstag ist am 14. Mai."),
         (["My dentist is Dr. Weber on Long Street."], "", "My dentist is Dr. Weber on Long Street."),
+        (["I take the blue pill in the morning."], "- small talk", "I take the blue pill in the morning."),
+        (["Abends nimmt sie die weiße Tablette."], "- Geplauder", "Abends nimmt sie die weiße Tablette."),
     ],
 )  # fmt: skip
 def test_the_sentence_that_tells_it_is_the_one_that_is_kept(said: list[str], known: str, kept: str) -> None:

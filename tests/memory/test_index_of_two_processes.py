@@ -16,6 +16,7 @@ from memory.audience import OWNER
 from memory.errors import IndexBusy
 from memory.settings import MemorySettings
 from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -53,10 +54,15 @@ def at(workspace: Path, clock: ManualClock | None = None, told: list[str] | None
     )
 
 
+def on_engine(workspace: Path) -> WorkspaceMemory:
+    return memory_at(workspace, workspace.parent / "i.sqlite", MemorySettings(), agent="main", clock=ManualClock(NOW))
+
+
 async def found(memory: WorkspaceMemory, query: str) -> bool:
     return bool((await memory.search(query, audience=OWNER)).hits)
 
 
+@pytest.mark.files
 async def test_a_search_answers_from_what_is_there_while_another_process_writes(
     workspace: Path, other: apsw.Connection
 ) -> None:
@@ -83,6 +89,7 @@ async def test_a_search_answers_from_what_is_there_while_another_process_writes(
     await memory.close()
 
 
+@pytest.mark.files
 async def test_notes_are_indexed_after_another_process_and_the_owner_is_told_if_it_goes_on_for_long(
     workspace: Path, other: apsw.Connection
 ) -> None:
@@ -117,7 +124,7 @@ async def test_two_processes_that_index_a_large_note_at_once_store_it_once(works
     (workspace / "memory/long.md").write_text(
         "".join(f"{line} alpha{line} some words to fill the line\n" for line in range(20_000))
     )
-    one, two = at(workspace), at(workspace)
+    one, two = on_engine(workspace), on_engine(workspace)
     await one.status()
     synced = await asyncio.gather(one.sync(), two.sync())
     status = await one.status()
@@ -131,7 +138,7 @@ async def test_two_processes_that_index_a_large_note_at_once_store_it_once(works
 async def test_a_large_note_is_stored_whole_after_indexing_was_cut_off(workspace: Path) -> None:
     long = workspace / "memory/long.md"
     long.write_text("".join(f"{line} alpha{line} some words to fill the line\n" for line in range(20_000)))
-    memory = at(workspace)
+    memory = on_engine(workspace)
     await memory.status()
     syncing = asyncio.create_task(memory.sync())
     part = 0
@@ -141,7 +148,7 @@ async def test_a_large_note_is_stored_whole_after_indexing_was_cut_off(workspace
     syncing.cancel()
     await asyncio.gather(syncing, return_exceptions=True)
     await memory.close()
-    memory = at(workspace)
+    memory = on_engine(workspace)
     synced = await memory.sync()
     assert (await memory.status()).chunks > synced.chunks
     assert (await memory.status()).chunks >= synced.chunks + part - 1
