@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.base.errors import UsageError
+from gateway.base.errors import SettingsError, UsageError
 from gateway.base.paths import Paths
 from gateway.cli import main
+from gateway.config.document import read_text
 from gateway.config.effective import compare
 from gateway.config.load import load
 from gateway.settings.root import Settings
@@ -102,3 +103,14 @@ def test_two_profiles_know_nothing_of_each_other(run: Callable[..., tuple[int, s
         assert (home / "logs" / "homebody.jsonl").exists()
         assert (home / "state" / "ledger.sqlite").exists()
     assert not Path(os.environ["HOMEBODY_HOME"], "state").exists()
+
+
+def test_a_home_below_a_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError) as refused:
+        read_text(tmp_path / "file" / "homebody.yaml")
+    (problem,) = refused.value.problems
+    assert (problem.message, problem.hint) == (
+        "cannot be read: Not a directory",
+        "A parent of this path is a file. Move that file away.",
+    )
