@@ -108,6 +108,14 @@ _LEAST_WORDS = 3
 """A sentence of fewer words says something only where it holds a name, a number or the like."""
 _MISSING = 0.4
 """A sentence counts as noted when no more than this share of its ordinary words is missing in the line of the note."""
+_MISSING_OF_ALL = 0.2
+"""The same where the model noted nothing: in a short sentence no word may be missing then."""
+_ASKED_TO_KEEP = re.compile(
+    r"(?:please|bitte|also|and|und)?,?\s*(?:remember|note|keep in mind|don['’]t forget|merk(?:e)? dir|notier(?:e)?|denk(?:e)? daran|"
+    r"vergiss nicht|souviens-toi|n['’]oublie pas|recuerda|ricorda(?:ti)?)\b(?:\s*,?\s*(?:that|dass|que|che)\b)?[\s:,]*",
+    re.IGNORECASE,
+)
+"""How a sentence begins that asks for something to be kept; what comes behind it is what is kept."""
 _NO = "\0no"
 _NEGATED = re.compile(
     r"n['’]t\b|\b(?:not|never|no|none|nothing|nobody|without|neither|nor|cannot|nicht|nichts|kein\w*|nie|niemals|niemand|ohne|"
@@ -136,9 +144,9 @@ def kept_statements(statements: Sequence[str], known: str, *, everything: bool =
     Those count that hold a name, a number, a path or the like, or tell a decision, a wish, a promise, a refusal; with
     ``everything`` (the model noted nothing) all that say something. A sentence is told when what is particular in it and most
     of its other words stand together in one line, with the line's heading, and are negated where it is. A line that was kept word
-    for word, and with ``everything`` any line, tells it only with all of its words in a row: one word may be the news.
+    for word tells it only with all of its words in a row, as one word may be the news.
     """
-    notes = _Told(known, exact=everything)
+    notes = _Told(known, missing=_MISSING_OF_ALL if everything else _MISSING)
     kept: list[str] = []
     for text in statements:
         if text.lstrip().startswith("/"):
@@ -257,9 +265,10 @@ class _Line(Struct, frozen=True):
 
 
 class _Told:
-    """Known lines, indexed by their words. ``exact``: all of them are taken at their words."""
+    """Known lines, indexed by their words. ``missing``: the share of a sentence's ordinary words that a line may lack and tell it."""
 
-    def __init__(self, known: str, *, exact: bool = False) -> None:
+    def __init__(self, known: str, *, missing: float = _MISSING) -> None:
+        self._missing = missing
         self._lines: list[_Line] = []
         self._where: dict[str, set[int]] = defaultdict(set)
         heading: tuple[str, ...] = ()
@@ -268,7 +277,7 @@ class _Told:
             words = _in_order(line)
             if line.lstrip().startswith("#"):
                 heading, kept = words, line.strip() == HEAD
-            self._add(words if heading is words else (*heading, *words), exact=exact or kept)
+            self._add(words if heading is words else (*heading, *words), exact=kept)
 
     def add(self, line: str) -> None:
         self._add(_in_order(line), exact=True)
@@ -280,6 +289,7 @@ class _Told:
         self._lines.append(line)
 
     def tells(self, sentence: str) -> bool:
+        sentence = _ASKED_TO_KEEP.sub("", sentence, count=1) if _ASKED_TO_KEEP.match(sentence) else sentence
         strong, other = _words(sentence)
         if not strong | other:
             return True
@@ -287,7 +297,7 @@ class _Told:
         at = set.intersection(*found) if strong else set().union(*found)
         words = _in_order(sentence)
         return any(
-            _stand_in(words, line) if line.exact else len(other - line.bag) <= _MISSING * len(other)
+            _stand_in(words, line) if line.exact else len(other - line.bag) <= self._missing * len(other)
             for line in map(self._lines.__getitem__, at)
         )
 

@@ -150,7 +150,7 @@ class Grown:
             stamp, held = self.index.get(generation.number, (None, []))
             change = self.cutter.cut(self.path, generation, stamp)
             assert change.filed is not None
-            found = [one for one in held if one.start_line < change.since] + list(change.chunks or ())
+            found = [one for one in held if one.start_line < change.since] + [one.chunk for one in change.chunks or ()]
             self.index[generation.number] = change.filed.stamp, found
             lines = self.source.read(self.path).lines
             assert found == chunk(lines, tokens=generation.tokens, overlap=generation.overlap)

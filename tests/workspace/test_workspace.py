@@ -144,11 +144,15 @@ def test_a_file_that_cannot_be_read_says_why(root: Path, tmp_path: Path) -> None
     (tmp_path / "elsewhere.md").write_text("secret")
     (root / "AGENTS.md").symlink_to(tmp_path / "elsewhere.md")
     os.mkfifo(root / "SOUL.md")
-    (root / "USER.md").write_bytes(b"\xef\xbb\xbfna\xefve\0")
+    (root / "USER.md").write_bytes(b"\xef\xbb\xbfna\xefve\n\xf0\n")
+    (root / "TOOLS.md").write_bytes(b"a\0b")
+    (root / "IDENTITY.md").write_text("Grün", "utf-16")
     given = texts(workspace)
     assert given["AGENTS.md"] == "[not given: AGENTS.md is a link, and links are not followed]"
     assert given["SOUL.md"] == "[not given: SOUL.md is not a plain file (a pipe, socket or device)]"
-    assert given["USER.md"] == "na\ufffdve\ufffd"
+    assert given["USER.md"] == "naïve\nð\n", "lines that are not UTF-8, as notes are read"
+    assert given["TOOLS.md"] == "[not given: TOOLS.md is a binary file, or UTF-16 without a byte order mark]"
+    assert given["IDENTITY.md"] == "Grün"
 
 
 def test_notes_of_a_day_belong_to_their_audience(root: Path) -> None:
