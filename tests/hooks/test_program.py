@@ -64,7 +64,7 @@ class House:
         began = time.monotonic()
         while time.monotonic() - began < PATIENCE:
             holder = describe(self.state / "gateway.lock")
-            if holder is not None and holder.http_port:
+            if holder is not None and holder.http_port and holder.pid == process.pid:  # not one that was killed just before
                 return holder.http_port
             assert process.poll() is None, "the gateway did not start"
             time.sleep(0.05)

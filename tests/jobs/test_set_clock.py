@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.base.state_lock import describe
+from gateway.base.state_lock import Holder, describe
 from tests import programs
 from tests.patience import PATIENCE
 
@@ -54,7 +54,10 @@ class SetClocks:
     def start(self) -> None:
         command = [sys.executable, "-m", "gateway", "gateway"]
         self.process = subprocess.Popen(command, env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.until(lambda: (holder := describe(self.home / "state" / "gateway.lock")) is not None and holder.http_port)
+        self.until(lambda: (holder := describe(self.home / "state" / "gateway.lock")) is not None and self.listens(holder))
+
+    def listens(self, holder: Holder) -> bool:
+        return holder.http_port is not None and holder.pid == self.process.pid  # not the one before
 
     def stop(self) -> None:
         self.process.terminate()

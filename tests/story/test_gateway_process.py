@@ -59,7 +59,8 @@ class Machine:
         process = self.start("gateway")
         try:
             async with asyncio.timeout(PATIENCE):
-                while not (holder := describe(self.home / "state" / "gateway.lock")) or not holder.http_port:
+                lock = self.home / "state" / "gateway.lock"
+                while not (holder := describe(lock)) or not holder.http_port or holder.pid != process.pid:
                     assert process.poll() is None, process.communicate()[1]
                     await asyncio.sleep(0.02)
             self.port = holder.http_port
