@@ -256,10 +256,21 @@ def _within(sentences: Sequence[str], most: int) -> list[str]:
     return [sentences[n] for n in sorted(fitting)]
 
 
+class _Words(Struct, frozen=True):
+    """The words of a text that tell something: those that must be found (names, figures, a negation), the others, and all in a row.
+
+    The mark of a negation is not in the row.
+    """
+
+    strong: frozenset[str]
+    other: frozenset[str]
+    row: tuple[str, ...]
+
+
 class _Line(Struct, frozen=True):
     """The words of a line, with those of its heading before them. ``exact``: it tells a sentence with all of its words alone."""
 
-    words: tuple[str, ...]
+    row: tuple[str, ...]
     bag: frozenset[str]
     exact: bool
 
@@ -271,54 +282,46 @@ class _Told:
         self._missing = missing
         self._lines: list[_Line] = []
         self._where: dict[str, set[int]] = defaultdict(set)
-        heading: tuple[str, ...] = ()
+        heading = _words("")
         kept = False
         for line in known.splitlines():
-            words = _in_order(line)
+            words = _words(line)
             if line.lstrip().startswith("#"):
                 heading, kept = words, line.strip() == HEAD
-            self._add(words if heading is words else (*heading, *words), exact=kept)
+                self._add([words], exact=kept)
+            else:
+                self._add([heading, words], exact=kept)
 
     def add(self, line: str) -> None:
-        self._add(_in_order(line), exact=True)
+        self._add([_words(line)], exact=True)
 
-    def _add(self, words: tuple[str, ...], *, exact: bool) -> None:
-        line = _Line(words, frozenset(words), exact)
+    def _add(self, parts: Sequence[_Words], *, exact: bool) -> None:
+        row = tuple(word for part in parts for word in part.row)
+        line = _Line(row, frozenset[str]().union(*(part.strong | part.other for part in parts)), exact)
         for word in line.bag:
             self._where[word].add(len(self._lines))
         self._lines.append(line)
 
     def tells(self, sentence: str) -> bool:
-        sentence = _ASKED_TO_KEEP.sub("", sentence, count=1) if _ASKED_TO_KEEP.match(sentence) else sentence
-        strong, other = _words(sentence)
-        if not strong | other:
+        asked = _ASKED_TO_KEEP.match(sentence)
+        words = _words(sentence[asked.end() :] if asked else sentence)
+        if not words.strong | words.other:
             return True
-        found = [self._where.get(word, set()) for word in strong or other]
-        at = set.intersection(*found) if strong else set().union(*found)
-        words = _in_order(sentence)
+        found = [self._where.get(word, set()) for word in words.strong or words.other]
+        at = set.intersection(*found) if words.strong else set().union(*found)
         return any(
-            _stand_in(words, line) if line.exact else len(other - line.bag) <= self._missing * len(other)
+            _stand_in(words, line) if line.exact else len(words.other - line.bag) <= self._missing * len(words.other)
             for line in map(self._lines.__getitem__, at)
         )
 
 
-def _stand_in(words: Sequence[str], line: _Line) -> bool:
+def _stand_in(words: _Words, line: _Line) -> bool:
     """Whether words stand in a line in a row, negated where they are and nowhere else."""
-    if not line.bag.issuperset(words) or (_NO in line.bag) != (_NO in words):
-        return False
-    said, noted = (f" {' '.join(word for word in row if word != _NO)} " for row in (words, line.words))
-    return said in noted
+    negated_alike = (_NO in line.bag) == (_NO in words.strong)
+    return negated_alike and f" {' '.join(words.row)} " in f" {' '.join(line.row)} "
 
 
-def _in_order(text: str) -> tuple[str, ...]:
-    """Return the words of a text that tell something, and a mark for a negation behind them."""
-    strong, other = _words(text)
-    told = strong | other
-    return (*(word for word in map(_bare, _TOKEN.findall(text)) if word in told), *([_NO] if _NO in told else ()))
-
-
-def _words(text: str) -> tuple[set[str], set[str]]:
-    """Return the words of a sentence that must be found (names, figures, a negation) and its other ones."""
+def _words(text: str) -> _Words:
     tokens = _TOKEN.findall(text)
     plain = [_bare(token) for token in tokens]
     empty = stop_words.of(plain)
@@ -330,7 +333,7 @@ def _words(text: str) -> tuple[set[str], set[str]]:
         named = token[0].isupper() and not (n == 0 and _CUE.fullmatch(token))
         particular = named or any(letter.isdigit() for letter in token)
         (strong if particular else other).add(word)
-    return strong, other
+    return _Words(frozenset(strong), frozenset(other), tuple(word for word in plain if word in strong or word in other))
 
 
 def _bare(token: str) -> str:

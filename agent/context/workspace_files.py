@@ -170,7 +170,7 @@ class Workspace:
             return known[1]
         try:
             content = self.sandbox.read(path)
-            text = decode(content.data, str(path)).removeprefix("\ufeff").replace("\0", "\ufffd")
+            text = decode(content.data, str(path)).replace("\0", "\ufffd")
         except WorkspaceFileNotFound:
             self._known.pop(path, None)
             return None

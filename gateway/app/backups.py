@@ -122,12 +122,8 @@ class ScheduledBackups:
         from gateway.backup.backup_schedule import LastBackup, write_last
 
         tried = self._deps.clock.now().isoformat(timespec="seconds")
-        outcome = LastBackup(
-            tried=tried,
-            file=former.file if former else "",
-            told=bool(former and former.failed and former.told),
-            apart=former is not None and former.apart,
-        )
+        before = former or LastBackup(tried=tried)
+        outcome = replace(before, tried=tried, failed="", told=bool(before.failed) and before.told)
         try:
             facts = await self._run()
         except (OSError, TimeoutError, ValueError) as error:

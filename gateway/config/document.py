@@ -38,8 +38,9 @@ def read_text(path: Path) -> str:
         problem = Problem("is not UTF-8 text", file=str(path), line=line, hint="Save the file as UTF-8.")
         raise SettingsError([problem]) from error
     except OSError as error:
-        hints = {errno.EACCES: access_hint(path, "u+r"), errno.ENOTDIR: "A parent of this path is a file. Move that file away."}
-        hint = hints.get(error.errno or 0, "")
+        hint = access_hint(path, "u+r") if error.errno == errno.EACCES else ""
+        if error.errno == errno.ENOTDIR:
+            hint = "A parent of this path is a file. Move that file away."
         raise SettingsError([Problem(f"cannot be read: {error.strerror}", file=str(path), hint=hint)]) from error
     if stat.S_ISDIR(found.st_mode):
         hint = "Move it away, or name a file with --config or HOMEBODY_CONFIG."

@@ -86,7 +86,7 @@ def _in_home(installation: Installation, home: Path) -> Iterator[Finding]:
             why="They hold keys, conversations or where to find them.",
             mend=f"Run: chmod -R go-rwx {shlex.quote(str(home))}",
             where=str(home),
-            fix=lambda: in_thread(_close, seen.open),
+            fix=lambda: in_thread(close_to_others, seen.open),
         )
 
 
@@ -236,7 +236,8 @@ def _make(folders: list[Path]) -> str:
     return f"made {_names(folders)}"
 
 
-def _close(paths: list[Path]) -> str:
+def close_to_others(paths: list[Path]) -> str:
+    """Take the rights of other users off files and folders; return what was done."""
     for path in paths:
         path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~0o077)
     return f"took the rights of other users off {_names(paths)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from agent.errors import InvalidPriceFile
@@ -10,6 +11,7 @@ from agent.models.catalog.prices import read_prices
 from gateway.base.errors import Problem
 from gateway.config.load import READABLE
 from gateway.doctor.checked_installation import Installation, in_thread
+from gateway.doctor.file_access import close_to_others
 from gateway.doctor.finding import Check, Finding, Level, ok
 
 _KEPT = "The gateway starts with the settings of its last good start, or not at all."
@@ -34,14 +36,8 @@ async def _examine(installation: Installation) -> list[Finding]:
 def _of(problem: Problem, level: Level, why: str) -> Finding:
     where = ": ".join(part for part in (problem.place, problem.path) if part)
     mend = problem.hint or "Correct it in the file; all errors are listed by: homebody config validate"
-    file = Path(problem.file) if problem.message == READABLE else None
-    fix = None if file is None else lambda: in_thread(_close, file)
+    fix = partial(in_thread, close_to_others, [Path(problem.file)]) if problem.message == READABLE else None
     return Finding(level=level, what=problem.message, where=where, why=why, mend=mend, fix=fix)
-
-
-def _close(file: Path) -> str:
-    file.chmod(0o600)
-    return f"took the rights of other users off {file}"
 
 
 def _of_prices(installation: Installation) -> list[Finding]:

@@ -17,7 +17,7 @@ from gateway.base.atomic_file import sync, write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.ledger.ledger_backup import copies_of
 from gateway.ledger.open_rows import read_through
-from gateway.ledger.schema import APPLICATION_ID, LATER, STEPS, migrate, restore_indexes
+from gateway.ledger.schema import APPLICATION_ID, LATER, STEPS, intended_ledger, migrate, restore_indexes
 from gateway.ledger.sqlite_engine import Mark, Marking, missing, storage_error
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def examined(path: Path) -> Condition:
             if version > len(STEPS):
                 return Condition(f"it is of version {version}, and this Homebody knows {len(STEPS)} at most", mend=LATER)
             if version == len(STEPS):
-                read_through(db)
+                with intended_ledger() as intended:
+                    read_through(db, intended)
         finally:
             db.close()
     except (apsw.Error, OSError) as error:
@@ -206,11 +207,12 @@ def _open(path: Path, epoch: str, marked: str | None) -> apsw.Connection:
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         _copy_before_migration(db, path)
         migrate(db, epoch, str(path))
-        if restored := restore_indexes(db):
-            log.warning("indexes of the ledger were not as they should be, and were made anew: %s", ", ".join(restored))
-        db.pragma("foreign_keys", "ON")
-        db.execute("UPDATE outbox SET state = 'ambiguous', doubts = doubts + 1 WHERE state = 'sending'")
-        read_through(db)
+        with intended_ledger() as intended:
+            if restored := restore_indexes(db, intended):
+                log.warning("indexes of the ledger were not as they should be, and were made anew: %s", ", ".join(restored))
+            db.pragma("foreign_keys", "ON")
+            db.execute("UPDATE outbox SET state = 'ambiguous', doubts = doubts + 1 WHERE state = 'sending'")
+            read_through(db, intended)
     except BaseException:  # also when interrupted: an open connection would hold the file
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # the log is evidence, and nothing is written into what is damaged
         db.close()

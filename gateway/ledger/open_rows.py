@@ -10,7 +10,7 @@ import apsw
 
 from gateway.ledger import approval_rows, hook_rows, inbox, job_columns, outbox, subagent_rows, turns, unasked
 from gateway.ledger.database import Database
-from gateway.ledger.schema import intended_shape, shape
+from gateway.ledger.schema import shape
 
 log = logging.getLogger(__name__)
 
@@ -49,14 +49,14 @@ SELECT 1 FROM turn WHERE state = 'suspended' AND id NOT IN (SELECT turn FROM app
 """
 
 
-def read_through(db: apsw.Connection) -> None:
-    """Read the rows that the gateway is about to work on. Raises CorruptError.
+def read_through(db: apsw.Connection, intended: apsw.Connection) -> None:
+    """Read the rows that the gateway is about to work on. ``intended`` has the tables as they should be. Raises CorruptError.
 
     SQLite's check notices neither another name of a column, nor invalid UTF-8, nor an address that is none any more: one such row would
     keep all messages behind it from being sent, at every start anew.
     """
     try:
-        if shape(db) != intended_shape():
+        if shape(db) != shape(intended):
             raise apsw.CorruptError("its tables are not those of a ledger")
         for table, condition in _AT_ONCE.items():
             for _ in db.execute(f"SELECT * FROM {table} WHERE {condition}"):

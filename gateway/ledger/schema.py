@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from gateway.base.errors import StorageFailed
@@ -409,23 +411,31 @@ def migrate(db: apsw.Connection, new_epoch: str, where: str) -> None:
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-def restore_indexes(db: apsw.Connection) -> list[str]:
+@contextmanager
+def intended_ledger() -> Iterator[apsw.Connection]:
+    """Have an empty ledger of this version, in memory."""
+    import apsw
+
+    db = apsw.Connection(":memory:")
+    try:
+        for step in STEPS:
+            db.execute(step)
+        yield db
+    finally:
+        db.close()
+
+
+def restore_indexes(db: apsw.Connection, intended: apsw.Connection) -> list[str]:
     """Make indexes anew that are missing or not as intended, and drop others; return their names. They hold nothing of their own.
 
     Raises CorruptError where that cannot be done, as where rows are twice that an index wants once.
     """
     import apsw
 
-    intended = apsw.Connection(":memory:")
-    try:
-        for step in STEPS:
-            intended.execute(step)
-        wanted, found = _indexes(intended), _indexes(db)
-        if wanted.keys() == found.keys() and all(wanted[name][0] == found[name][0] for name in wanted):
-            return []
-        wrong = sorted(name for name in {*wanted, *found} if wanted.get(name, ((),))[0] != found.get(name, ((),))[0])
-    finally:
-        intended.close()
+    wanted, found = _indexes(intended), _indexes(db)
+    wrong = sorted(name for name in {*wanted, *found} if wanted.get(name, ((),))[0] != found.get(name, ((),))[0])
+    if not wrong:
+        return []
     try:
         with db:
             for name in wrong:
@@ -456,16 +466,3 @@ def shape(db: apsw.Connection) -> frozenset[tuple[object, ...]]:
         WHERE s.type = 'index'
     """
     return frozenset((*db.execute(tables), *db.execute(indexes)))
-
-
-def intended_shape() -> frozenset[tuple[object, ...]]:
-    """Return the same of an empty ledger of this version."""
-    import apsw
-
-    db = apsw.Connection(":memory:")
-    try:
-        for step in STEPS:
-            db.execute(step)
-        return shape(db)
-    finally:
-        db.close()

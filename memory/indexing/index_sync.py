@@ -144,10 +144,11 @@ class IndexSync:
                 if vectors and self.embedder and identity_of(self.embedder) != who:  # a fallback stepped in
                     await self._open.recovering(lambda: self._follow(progress))
                     await self._open.recovering(lambda: self._complete(progress))
-            except BaseException as error:  # cancelled, too: the files were not indexed
+            except IndexBusy as error:
+                self._after_another(error)
+                raise
+            except BaseException:  # cancelled, too: the files were not indexed
                 self.dirty = True
-                if isinstance(error, IndexBusy):
-                    self._after_another(error)
                 raise
             self.busy_since, self._told_of_busy = None, False
             if synced.chunks or synced.removed:

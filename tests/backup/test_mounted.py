@@ -17,6 +17,21 @@ if TYPE_CHECKING:
 MOUNTS = subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode == 0
 
 
+def among_mounts(lived: Lived, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell program that may mount, and whose mounts nobody else sees; it must end well."""
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", program],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "HOME": str(lived.person), "TZ": "UTC"},
+        check=False,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done
+
+
 @pytest.mark.skipif(not MOUNTS, reason="nothing can be mounted here")
 def test_a_backup_is_restored_into_mounted_folders(lived: Lived, tmp_path: Path) -> None:
     made = lived.make()
@@ -32,16 +47,7 @@ def test_a_backup_is_restored_into_mounted_folders(lived: Lived, tmp_path: Path)
         cat {lived.workspace}/before-restore-*/older.md {lived.home}/backups/old
         {sys.executable} -m gateway agent -m 'where is the spare key?'
     """
-    done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", program],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "HOME": str(lived.person), "TZ": "UTC"},
-        check=False,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
+    done = among_mounts(lived, program)
     assert "older\nold\n" in done.stdout
     assert "blue pot" in done.stdout
 
@@ -74,14 +80,5 @@ END
         test ! -e {disk}/kept
         {sys.executable} -m gateway backup create && scheduled
     """
-    done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", program],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "HOME": str(lived.person), "TZ": "UTC"},
-        check=False,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
+    done = among_mounts(lived, program)
     assert done.stderr.count("the backups that were made so far are not in their folder") == 2
