@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from gateway.page.asset_packing import VENDORED, joined, one_module, shortened_style
+from gateway.page.asset_packing import VENDORED, joined, one_module, pages_in, shortened_style
 
 ASSETS: Final = Path(__file__).with_name("assets")
 TYPES: Final = {
@@ -79,9 +79,9 @@ class AssetFiles:
         if language := next((one for one in LANGUAGES if name == texts_of(one)), ""):
             return self._texts(language)
         if name == SCRIPT:
-            pages = sorted((self._folder / "pages").glob("*.js"))
-            modules = {path.stem: path.read_text("utf-8") for path in (*self._folder.glob("*.js"), *pages)}
-            return joined(one_module(modules, [path.stem for path in pages], "app")).encode()
+            paths = (*self._folder.glob("*.js"), *self._folder.glob("pages/*.js"))
+            modules = {path.stem: path.read_text("utf-8") for path in paths}
+            return joined(one_module(modules, pages_in(modules["app"]), "app")).encode()
         data = (self._folder / name).read_bytes()
         return shortened_style(data.decode()).encode() if name.endswith(".css") else data
 

@@ -13,6 +13,7 @@ _IMPORT: Final = re.compile(r'import \{ ([\w$]+(?:, [\w$]+)*) \} from "\.\.?/([\
 _EXPORT: Final = re.compile(r"export (?:async )?(?:function|const|class) (\w+)")
 _EXPORTED: Final = re.compile(r"export \{ (\w+(?:, \w+)*) \};")
 _DEFAULT: Final = re.compile(r"export default function (\w+)\(")
+_PAGES: Final = re.compile(r'^const PAGES = \["(\w+(?:", "\w+)*)"\];$', re.MULTILINE)
 VENDORED: Final = "vendor/"
 """Where files of others are, which are sent as they were published."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*")
@@ -38,6 +39,14 @@ def shortened_style(text: str) -> str:
     return _AROUND.sub(r"\1", kept).replace(": ", ":").replace(";}", "}")
 
 
+def pages_in(script: str) -> list[str]:
+    """Return the names of the pages in the order in which a script names them: pages that are alike stand together in the navigation."""
+    found = _PAGES.search(script)
+    if found is None:
+        raise ValueError("the script names no PAGES")
+    return found[1].split('", "')
+
+
 def one_module(modules: Mapping[str, str], pages: Collection[str], begins: str) -> str:
     """Return all modules as one that does what ``begins`` does when it is loaded. ``pages`` are shown by ``import("./pages.js")``.
 
@@ -52,12 +61,12 @@ def one_module(modules: Mapping[str, str], pages: Collection[str], begins: str) 
     for page in pages:
         _visit(page, modules, order, ())
     order.remove(begins)
-    foreign: set[str] = set()
-    bodies = [_expression(name, modules, pages, foreign) for name in (*order, begins)]
+    owners: dict[str, str] = {}
+    bodies = [_expression(name, modules, pages, owners) for name in (*order, begins)]
+    foreign = sorted((name, file) for name, file in owners.items() if file.startswith(VENDORED))
+    imports = [f'import {{ {name} }} from "./{file}.js";\n' for name, file in foreign]
     shown = f"const $pages = {{ {', '.join(f'{page}: ${page}' for page in pages)} }};\n"
-    return "".join(
-        [*sorted(foreign), *bodies[:-1], shown, bodies[-1].replace('import("./pages.js")', "Promise.resolve($pages)")]
-    )
+    return "".join([*imports, *bodies[:-1], shown, bodies[-1].replace('import("./pages.js")', "Promise.resolve($pages)")])
 
 
 def _visit(name: str, modules: Mapping[str, str], order: list[str], above: tuple[str, ...]) -> None:
@@ -74,17 +83,17 @@ def _visit(name: str, modules: Mapping[str, str], order: list[str], above: tuple
     order.append(name)
 
 
-def _expression(name: str, modules: Mapping[str, str], pages: Collection[str], foreign: set[str]) -> str:
-    """Return a module as a constant that holds what it exports; ``foreign`` gets the imports of what others wrote."""
+def _expression(name: str, modules: Mapping[str, str], pages: Collection[str], owners: dict[str, str]) -> str:
+    """Return a module as a constant: a page as itself, another one as the names that it exports, which all modules behind it have.
+
+    ``owners`` gets the module of each name.
+    """
     lines: list[str] = []
     exported: list[str] = []
     default = ""
     for line in shortened_script(modules[name]).splitlines():
         if found := _IMPORT.fullmatch(line):
-            if found[2].startswith(VENDORED):
-                foreign |= {f'import {{ {one} }} from "./{found[2]}.js";\n' for one in found[1].split(", ")}
-            else:
-                lines.append(f"const {{ {found[1]} }} = ${found[2]};")
+            _take_in(name, found[1].split(", "), found[2], owners)
         elif found := _EXPORTED.fullmatch(line):
             exported += found[1].split(", ")
         elif found := _DEFAULT.match(line):
@@ -101,5 +110,25 @@ def _expression(name: str, modules: Mapping[str, str], pages: Collection[str], f
             lines.append(line)
     if (name in pages) != bool(default) or (default and exported):
         raise ValueError(f"{name}: a page has one default export, and nothing else has one")
-    body, exports = "".join(f"{line}\n" for line in lines), f"{{ {', '.join(exported)} }}"
-    return f"const ${name} = (() => {{\n{body}return {default or exports};\n}})();\n"
+    own = _owned(name, exported, owners)
+    body, exports = "".join(f"{line}\n" for line in lines), f"{{ {', '.join(own)} }}"
+    held = exports if own else f"${name}"
+    return f"const {held} = (() => {{\n{body}return {default or exports};\n}})();\n"
+
+
+def _take_in(name: str, wanted: list[str], module: str, owners: dict[str, str]) -> None:
+    """Check that what a module imports is there; what others wrote is imported by the module that all become."""
+    for one in wanted:
+        if module.startswith(VENDORED):
+            owners[one] = module
+        elif one not in owners:
+            raise ValueError(f"{name}: {module} has no {one}")
+
+
+def _owned(name: str, exported: list[str], owners: dict[str, str]) -> list[str]:
+    """Note the names that a module exports as its own, and return them; others may have none of them."""
+    own = [one for one in exported if not owners.get(one, "").startswith(VENDORED)]
+    for one in own:
+        if owners.setdefault(one, name) != name:
+            raise ValueError(f"{name}: {owners[one]} exports {one}, too")
+    return own

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.page.asset_files import ASSETS, LANGUAGES, SCRIPT, TYPES, AssetFiles, texts_of
-from gateway.page.asset_packing import one_module, shortened_script, shortened_style
+from gateway.page.asset_packing import one_module, pages_in, shortened_script, shortened_style
 from tests.sampling import parametrize_some
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ BEGINS = 'import { go } from "./first.js";\nimport("./pages.js").then((module) =
 def test_scripts_are_put_together_without_their_comments_each_behind_what_it_needs() -> None:
     assert one_module({"app": BEGINS, "one": PAGE, "first": FIRST}, ["one"], "app") == (
         'import { a } from "./vendor/x.js";\n'
-        "const $first = (() => {\nconst first = a;\nasync function go() {\nreturn 1;\n}\nreturn { first, go, a };\n})();\n"
-        "const $one = (() => {\nconst { first, go } = $first;\nfunction One({ role }) {\nreturn go;\n}\nreturn One;\n})();\n"
+        "const { first, go } = (() => {\nconst first = a;\nasync function go() {\nreturn 1;\n}\nreturn { first, go };\n})();\n"
+        "const $one = (() => {\nfunction One({ role }) {\nreturn go;\n}\nreturn One;\n})();\n"
         "const $pages = { one: $one };\n"
-        "const $app = (() => {\nconst { go } = $first;\nPromise.resolve($pages).then((module) => module.one);\nreturn {  };\n})();\n"
+        "const $app = (() => {\nPromise.resolve($pages).then((module) => module.one);\nreturn {  };\n})();\n"
     )
 
 
@@ -63,6 +63,7 @@ def test_scripts_are_put_together_without_their_comments_each_behind_what_it_nee
         ('import * as all from "../first.js";\nexport default function A() {}', FIRST, "put together"),
         ('import { html } from "../api.js";\nexport default function A() {}', FIRST, "no such module"),
         (PAGE, 'import { go } from "./first.js";\n' + FIRST, "circle"),
+        ('import { gone } from "../first.js";\n' + PAGE, FIRST, "first has no gone"),
     ],
 )
 def test_a_script_that_cannot_be_put_together_is_named(page: str, first: str, wrong: str) -> None:
@@ -82,18 +83,31 @@ def test_what_is_sent_differs_from_the_sources_in_space_and_comments_alone() -> 
     ]
     assert _marks(sent) == _marks(" ".join(kept))
     modules = {path.stem: path.read_text() for path in SCRIPTS}
-    pages = [path.stem for path in SCRIPTS if path.parent.name == "pages"]
+    pages = pages_in(modules["app"])
+    assert sorted(pages) == [path.stem for path in SCRIPTS if path.parent.name == "pages"]
     lines = one_module(modules, pages, "app").splitlines()
     assert gzip.decompress(script.packed).decode().replace("\n", "") == "".join(lines)
     for path in SCRIPTS:
         own = [line for line in shortened_script(path.read_text()).splitlines() if not line.startswith(("import ", "export {"))]
-        begin = lines.index(f"const ${path.stem} = (() => {{")
-        taken = lines[begin + 1 : lines.index("})();", begin) - 1]
         plain = [
             re.sub(r"^export (default )?", "", line).replace('import("./pages.js")', "Promise.resolve($pages)") for line in own
         ]
         assert not [line for line in plain if re.search(r"[;{,] //", line)], "a comment behind code would take the next line in"
-        assert [line for line in taken if not re.fullmatch(r"const \{ .* \} = \$\w+;", line)] == plain, path.name
+        begin = lines.index(plain[0])
+        assert lines[begin : begin + len(plain)] == plain, path.name
+        assert re.fullmatch(r"const (\$\w+|\{ .* \}) = \(\(\) => \{", lines[begin - 1]), path.name
+        assert lines[begin + len(plain)].startswith("return ")
+
+
+def test_two_modules_do_not_export_the_same_name() -> None:
+    two = {
+        "app": BEGINS,
+        "one": PAGE,
+        "first": 'import { b } from "./other.js";\n' + FIRST,
+        "other": "export const go = 1;\nexport const b = 2;",
+    }
+    with pytest.raises(ValueError, match="first: other exports go, too"):
+        one_module(two, ["one"], "app")
 
 
 def test_what_others_wrote_is_as_they_published_it_and_has_its_licence() -> None:
