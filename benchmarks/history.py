@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Self
 
 from channels.live import Done
 from gateway.app.dependencies import Dependencies
@@ -107,7 +108,7 @@ class Longest:
         self.seconds = 0.0
         self._plain = asyncio.Handle._run
 
-    def __enter__(self) -> Longest:
+    def __enter__(self) -> Self:
         plain = self._plain
 
         def timed(handle: asyncio.Handle) -> None:

@@ -25,6 +25,7 @@ from gateway.app.dependencies import Dependencies
 from gateway.app.disk_parts import DiskParts
 from gateway.app.parts import GatewayParts
 from gateway.backup.versions import refuse_later
+from gateway.base import heap
 from gateway.base.errors import HomebodyError, StorageFailed, first_of
 from gateway.base.home_lock import lock_of
 from gateway.base.lean_import import leaving_out
@@ -158,7 +159,7 @@ class Gateway(GatewayParts):
             self.agent_supervisor.start()
             started()
             # A full collection stops every thread for up to 200 ms; what is there for good need not be looked through.
-            settled = asyncio.get_running_loop().call_later(SETTLED_SECONDS, gc.freeze)
+            settled = asyncio.get_running_loop().call_later(SETTLED_SECONDS, self._settle)
             await self._closing.wait()
             settled.cancel()
             waking.cancel()
@@ -169,8 +170,12 @@ class Gateway(GatewayParts):
             for task in tasks:
                 task.cancel()
 
+    def _settle(self) -> None:
+        gc.freeze()
+        asyncio.get_running_loop().run_in_executor(None, heap.give_back)
+
     async def _begin_schedule(self) -> None:
-        """Begin work on a schedule. APScheduler is loaded after the API, for which people and service managers wait."""
+        """Begin work on a schedule, after the API, for which people and service managers wait."""
         if self.deps.serving:
             await asyncio.to_thread(import_module, "gateway.app.services")
         await self.schedule.start(0 if self.deps.serving else ALONE_SECONDS)

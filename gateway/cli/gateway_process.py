@@ -74,6 +74,7 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
 
     from gateway.app.dependencies import Dependencies
     from gateway.app.gateway import Gateway
+    from gateway.base import lean_apscheduler  # noqa: F401
     from gateway.supervision.service_notify import ServiceNotifier
 
     log = structlog.get_logger("gateway")

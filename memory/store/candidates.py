@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -124,7 +123,7 @@ class AnswerCosines:
 
     def median(self, embedder: object) -> float | None:
         """Return the median of the cosines that answers have; None until 20 are known."""
-        return statistics.median_high(self._seen) if self.count(embedder) >= ENOUGH else None
+        return sorted(self._seen)[len(self._seen) // 2] if self.count(embedder) >= ENOUGH else None
 
     def count(self, embedder: object) -> int:
         """Return how many cosines are known of a model."""

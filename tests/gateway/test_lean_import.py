@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,3 +53,12 @@ def test_what_is_loaded_already_is_not_changed(library: str) -> None:
         assert work() == "done"
     assert {"leanlibrary.heavy", "leanextra"} <= set(sys.modules)
     assert module.work() == "done"
+
+
+def test_a_part_is_replaced_by_a_module_that_the_library_calls(library: str) -> None:
+    heavy = ModuleType("leanlibrary.heavy")
+    heavy.work = lambda: "spared"  # type: ignore[attr-defined]
+    with leaving_out(instead=(heavy,)):
+        module = __import__(library)
+    assert module.work() == "spared"
+    assert "leanlibrary.heavy" not in sys.modules
