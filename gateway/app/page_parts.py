@@ -236,4 +236,4 @@ class PageParts:
         named = [current.agent(name) for name in current.agent_ids]
         agents = [{"id": one.id, "name": one.name, "main": main_key(one.id)} for one in named]
         facts = {"version": version("homebody"), "agents": agents, "defaultAgent": current.default_agent}
-        return facts | {"event": self.hub.latest}
+        return facts | {"event": self.hub.latest, "beat": self.hub.beat_seconds}

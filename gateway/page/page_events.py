@@ -16,6 +16,7 @@ MOST_WAITING: Final = 2000
 """Events that wait for one slow reader; then its stream ends, and it begins anew."""
 MOST_A_BROWSER: Final = 8
 MOST: Final = 100
+BEAT_SECONDS: Final = 15.0
 RELOAD: Final = "reload"
 """The kind of event by which a page is told that it missed some: all that it shows is to be asked for again."""
 
@@ -36,9 +37,10 @@ class LiveEvent:
 
 @dataclass(eq=False)
 class Stream:
-    """One connection of a browser. ``take`` returns None once it has ended."""
+    """One connection of a browser. ``take`` returns None once it has ended. ``reader`` is the name of the tab that reads it."""
 
     browser: str
+    reader: str = ""
     waiting: deque[LiveEvent] = field(default_factory=deque)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     ended: bool = False
@@ -73,6 +75,8 @@ class EventHub:
     def __init__(self) -> None:
         self.opened: Callable[[], None] = lambda: None
         """Called whenever a stream begins."""
+        self.beat_seconds = BEAT_SECONDS
+        """How often a sign of life is sent where nothing happens, so that both sides notice a connection that is gone."""
         self.boot = secrets.token_hex(4)
         self._number = 0
         self._kept: OrderedDict[int, LiveEvent] = OrderedDict()
@@ -105,16 +109,20 @@ class EventHub:
         for stream in self._streams:
             stream.put(event)
 
-    def open(self, browser: str, last: str | None) -> Stream:
+    def open(self, browser: str, last: str | None, reader: str = "") -> Stream:
         """Begin a stream, with what came after the event ``last`` (``BOOT-NUMBER``, as it was sent), if that is still known.
+
+        It takes the place of the former one of the same ``reader``, whose connection may have died without a word.
 
         Raises:
             TooManyStreams: there are as many as may be.
         """
+        for former in [one for one in self._streams if reader and (one.browser, one.reader) == (browser, reader)]:
+            self.close(former)
         count = Counter(one.browser for one in self._streams)
         if self._closed or len(self._streams) >= MOST or count[browser] >= MOST_A_BROWSER:
             raise TooManyStreams
-        stream = Stream(browser)
+        stream = Stream(browser, reader)
         missed = self._after(last)
         if missed is None:
             stream.put(LiveEvent(self._number, RELOAD, None))

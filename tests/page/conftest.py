@@ -68,11 +68,13 @@ class Tab:
 
 async def _events(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
     name = ""
+    beats = False
     async for line in lines:
         if line.startswith("id: "):
             name = line[4:]
-        elif line.startswith("data: "):
+        elif line.startswith("data: ") and not beats:
             yield {"id": name, **json.loads(line[6:])}
+        beats = line == "event: beat"
 
 
 @dataclass

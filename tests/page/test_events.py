@@ -92,6 +92,37 @@ def test_streams_are_bounded_for_a_browser_and_in_all() -> None:
         hub.open("c", None)
 
 
+def test_a_stream_takes_the_place_of_the_former_one_of_its_tab() -> None:
+    """Its connection may have died without a word, so that the gateway does not know that it is over."""
+    hub = EventHub()
+    other, anothers = hub.open("a", None, "tab 2"), hub.open("b", None, "tab 1")
+    former = hub.open("a", None, "tab 1")
+    for number in range(2 * MOST_A_BROWSER):
+        hub.publish("said", number)
+        stream = hub.open("a", f"{hub.boot}-{number}", "tab 1")
+        assert former.ended
+        assert [event.data for event in stream.waiting] == [number]
+        former = stream
+    assert not other.ended
+    assert not anothers.ended
+
+
+async def test_a_sign_of_life_is_sent_that_scripts_see(served: ServedPage) -> None:
+    served.house.page.hub.beat_seconds = 0.05
+    tab = await served.tab()
+    assert tab.me["beat"] == 0.05
+    async with tab.client.stream("GET", "/page/events") as answer:
+        lines = [line async for line in _until(answer.aiter_lines(), "data: still here")]
+    assert lines[-2] == "event: beat"
+
+
+async def _until(lines: AsyncIterator[str], last: str) -> AsyncIterator[str]:
+    async for line in lines:
+        yield line
+        if line == last:
+            return
+
+
 async def test_a_reader_that_takes_nothing_is_dropped_and_the_others_go_on() -> None:
     hub = EventHub()
     slow, other = hub.open("a", None), hub.open("b", None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from aiohttp import web
@@ -25,12 +27,30 @@ class Socket(web.WebSocketResponse):
             self.line.abort()
 
 
-class Relay:
-    """Passes on what comes to ``port``, until it is cut: then the port refuses connections."""
+@dataclass(eq=False)
+class _Line:
+    """A connection that is passed on, unless it is ``silent``: then all that comes is swallowed, its end too."""
 
-    def __init__(self, to: int) -> None:
-        self._to = to
-        self._lines: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+    near: asyncio.StreamWriter
+    far: asyncio.StreamWriter
+    silent: bool = False
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Write what is read, and its end."""
+        while data := await reader.read(65536):
+            if not self.silent and not writer.is_closing():
+                writer.write(data)
+        if not self.silent and not writer.is_closing():
+            with contextlib.suppress(OSError):  # it has just been lost
+                writer.write_eof()
+
+
+class Relay:
+    """Passes on what comes to ``port``, until it is cut: then the port refuses connections. ``to`` is the server's port."""
+
+    def __init__(self, to: int = 0) -> None:
+        self.to = to
+        self._lines: dict[asyncio.Task[None], _Line] = {}
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -43,27 +63,29 @@ class Relay:
     async def cut(self) -> None:
         """End all connections, and return when those who had them know."""
         self._server.close()
-        for onward in self._lines.values():
-            onward.close()
+        for line in self._lines.values():
+            line.far.close()
+            if line.silent:
+                line.near.close()
         await asyncio.gather(*self._lines)
 
+    def swallow(self) -> None:
+        """Say nothing more on connections that are open, as a NAT that forgot them; new ones are passed on."""
+        for line in self._lines.values():
+            line.silent = True
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        back, onward = await asyncio.open_connection("127.0.0.1", self._to)
+        try:
+            back, onward = await asyncio.open_connection("127.0.0.1", self.to)
+        except OSError:  # the server is gone
+            writer.close()
+            return
         task = asyncio.current_task()
         assert task is not None
-        self._lines[task] = onward
+        line = self._lines[task] = _Line(writer, onward)
         try:
-            await asyncio.gather(_pass_on(reader, onward), _pass_on(back, writer))
+            await asyncio.gather(line.carry(reader, onward), line.carry(back, writer))
         finally:
             del self._lines[task]
             onward.close()
             writer.close()
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Write what is read, and its end."""
-    while data := await reader.read(65536):
-        if not writer.is_closing():
-            writer.write(data)
-    if not writer.is_closing():
-        writer.write_eof()

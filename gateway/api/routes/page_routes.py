@@ -62,8 +62,6 @@ PAGE_HEADERS: Final = {
     "x-frame-options": "DENY",
 }
 IMMUTABLE: Final = "public, max-age=31536000, immutable"
-BEAT_SECONDS: Final = 15.0
-"""A comment is sent this often, so that both sides notice a connection that is gone."""
 _SHOWN: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Pictures that are shown in the page. Everything else that is no sound or film is offered for saving, and never opened as a page."""
 _PLAYED: Final = ("audio/", "video/")
@@ -221,7 +219,7 @@ class PageRoutes:
     def _events(self, request: Request, browser: Browser) -> Response:
         last = request.headers.get("last-event-id") or request.query_params.get("after")
         try:
-            stream = self._hub.open(browser.id, last)
+            stream = self._hub.open(browser.id, last, request.query_params.get("reader", ""))
         except TooManyStreams:
             hint = "Close the page in other tabs, or on other devices."
             raise Refusal(429, "too-many", "the page is open too often", hint, {"retry-after": "10"}) from None
@@ -282,9 +280,9 @@ class _LiveStream(EventStream):
         yield b"retry: 1000\n\n"
         while True:
             try:
-                event = await self._stream.take(BEAT_SECONDS)
+                event = await self._stream.take(self._hub.beat_seconds)
             except TimeoutError:
-                yield b": still here\n\n"
+                yield b"event: beat\ndata: still here\n\n"
                 continue
             if event is None:
                 return

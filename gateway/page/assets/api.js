@@ -4,6 +4,13 @@ import { currentLanguage } from "./texts.js";
 let csrf = "";
 let left = () => {};
 let retry;
+let line = new AbortController();
+
+// Ends all requests that are on their way, over connections that died without a word: each fails as after any other loss.
+export function giveUp() {
+  line.abort();
+  line = new AbortController();
+}
 
 export class CallError extends Error {
   constructor(message, hint, status, facts = {}) {
@@ -19,7 +26,7 @@ export function onLeft(fn) { left = fn; }
 async function request(path, options = {}) {
   let answer;
   try {
-    answer = await fetch(path, { cache: "no-store", credentials: "same-origin", redirect: "error", ...options });
+    answer = await fetch(path, { cache: "no-store", credentials: "same-origin", redirect: "error", signal: line.signal, ...options });
   } catch {
     // It is asked again soon, as for a browser that comes back; several that failed together once.
     clearTimeout(retry);

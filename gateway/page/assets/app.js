@@ -135,7 +135,7 @@ async function begin() {
     render(html`<${Plain} title=${out ? t("shell.notIn") : t("shell.failed")}>${body}<//>`, root);
     return;
   }
-  beginLive(facts.event);
+  beginLive(facts.event, facts.beat);
   render(html`<${App} facts=${facts} />`, root);
 }
 

@@ -2,10 +2,11 @@
 // holds a lock and reads it, and hands each event to the others; it shows notifications while hidden. It catches up after a loss; where it
 // cannot, pages are told to ask again ("reload").
 import { useEffect, useState } from "./vendor/preact-htm.js";
-import { me } from "./api.js";
+import { giveUp, me } from "./api.js";
 
 const NAME = "homebody-live";
 const CLAIMED = "claimed";
+const reader = Math.random().toString(36);
 const listeners = new Set();
 let others = navigator.locks && window.BroadcastChannel ? new BroadcastChannel(NAME) : null;
 let source = null;
@@ -17,6 +18,9 @@ let state = "connecting";
 let again = 0;
 let begun = false;
 let outdated = false;
+let limit = 0;
+let since = 0;
+let silent = false;
 
 function set(next) {
   if (state === next) return;
@@ -54,7 +58,9 @@ function heard({ data: event }) {
 // After a loss a cookie may be another one, with another value against forged requests: that is asked for before anything else is.
 function renewed(then) {
   if (!outdated) { then(); return; }
-  me().then(() => { outdated = false; then(); }, (error) => { if (error.status !== 401 && (keeper || !others)) again = setTimeout(read, 2000); });
+  const answer = me();
+  since ||= Date.now();
+  answer.finally(alive).then(() => { outdated = false; then(); }, (error) => { if (error.status !== 401 && (keeper || !others)) again = setTimeout(read, 2000); });
 }
 
 // Whether any window of this browser shows the page to somebody. Questions that come together wait for one answer.
@@ -78,31 +84,54 @@ function read() {
 
 function listen() {
   if (source) return;
-  source = new EventSource(`/page/events${last ? `?after=${encodeURIComponent(last)}` : ""}`);
+  source = new EventSource(`/page/events?${new URLSearchParams({ reader, after: last })}`);
+  alive();
   source.onopen = () => {
+    alive();
     set("on");
     if (!begun) others?.postMessage({ kind: "reload" });
     begun = true;
+    if (silent) share({ kind: "reload" });
+    silent = false;
   };
+  source.addEventListener("beat", alive);
   source.onmessage = (message) => {
+    alive();
     last = message.lastEventId || last;
     let event;
     try { event = JSON.parse(message.data); } catch { return; }
     share({ id: last, ...event });
   };
-  source.onerror = () => {
-    close();
-    set("off");
-    outdated = true;
-    // A cookie that holds no more is told by this request; anything else is tried again.
-    renewed(() => { again = setTimeout(read, 1000); });
-  };
+  source.onerror = broken;
+}
+
+function broken() {
+  close();
+  set("off");
+  outdated = true;
+  // A cookie that holds no more is told by this request; anything else is tried again.
+  renewed(() => { again = setTimeout(read, 1000); });
+}
+
+// The stream, or the answer before it, shows that it lives, or is over.
+const alive = () => { since = source ? Date.now() : 0; };
+
+// A connection can die without a word. Times are compared, because timers stop while a device sleeps.
+function watch() {
+  setTimeout(watch, limit / 8);
+  if (!since || Math.abs(Date.now() - since) < (source ? limit : limit / 4)) return;
+  since = 0;
+  giveUp();
+  if (!source) return;
+  silent = true;
+  broken();
 }
 
 function close() {
   clearTimeout(again);
   source?.close();
   source = null;
+  since = 0;
 }
 
 function hold() {
@@ -142,9 +171,12 @@ export function refresh() {
   open();
 }
 
-// `event` is the latest one when the page was opened: what comes after it is news.
-export function beginLive(event) {
+// `event` is the latest one when the page was opened: what comes after it is news. Where nothing comes, there is a sign of life every
+// `beat` seconds.
+export function beginLive(event, beat) {
   last = event;
+  limit = beat * 8000 / 3;
+  watch();
   others?.addEventListener("message", heard);
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) { if (!others) close(); return; }

@@ -46,6 +46,7 @@ GATEWAY_GONE: Final = [
     "ERR_CONNECTION_RESET",
     "ERR_EMPTY_RESPONSE",
     "ERR_INCOMPLETE_CHUNKED_ENCODING",
+    "ERR_SOCKET_NOT_CONNECTED",
 ]
 """What a browser says when the house of a test was closed before it."""
 PATIENCE_MS: Final = 20_000
