@@ -44,6 +44,8 @@ SOURCE: Final = "tidy"
 """What calls for tidying are booked under."""
 MOST_CHARS: Final = 60_000
 """Characters of notes that are shown at once: about 15,000 tokens."""
+_FORM: Final = 2
+"""The form of proposals that are kept: those of the first did not name the lines that they rely on, and are dropped."""
 _ANSWER_TOKENS: Final = 4_000
 _MOST: Final = 30
 _INSTRUCTIONS: Final = """\
@@ -177,6 +179,8 @@ class NoteTidying:
     def _kept(self, agent: str) -> dict[str, Any]:
         try:
             kept: dict[str, Any] = json.loads(self._file(agent).read_text("utf-8"))
+            if kept.get("form") != _FORM:
+                kept["proposals"] = []
             from_json(kept["proposals"])
         except (OSError, ValueError, KeyError, TypeError):
             kept = {}
@@ -193,7 +197,7 @@ class NoteTidying:
     def _keep(self, agent: str, kept: dict[str, Any]) -> None:
         file = self._file(agent)
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(file, json.dumps(kept, ensure_ascii=False, indent=1))
+        write_atomically(file, json.dumps(kept | {"form": _FORM}, ensure_ascii=False, indent=1))
 
     @staticmethod
     def _told(kept: dict[str, Any], *, asked: bool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Tidying of notes: lines as a model is shown them, the changes that it proposes, and carrying out those that the owner accepted.
 
-A proposal changes lines that were shown, and nothing else: each of its edits names a line by its text and its neighbours, and is refused
+A proposal changes lines that were shown, and nothing else: each of its edits names a line by its text and its neighbours. It is refused
 if that line is gone, was changed or is one of several like it. Applying it is one version of each note, which can be undone.
 """
 
@@ -48,16 +48,24 @@ class ShownLine:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The change of one line; ``new`` None removes it. With ``line`` None, ``new`` is added to the end of the note."""
+    """The change of one line; ``new`` None removes it. With ``line`` None, ``new`` is added to the end of the note.
+
+    With the line's own text as ``new`` it stays, and has to: what becomes of other lines relies on it.
+    """
 
     path: str
     line: ShownLine | None
     new: str | None
 
+    @property
+    def stays(self) -> bool:
+        """Whether the line stays as it is."""
+        return self.line is not None and self.new == self.line.text
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What the owner may accept or reject as a whole. ``id`` follows from what it does, wherever the lines stand."""
+    """What the owner may accept or reject as a whole. ``id`` follows from what it changes, wherever the lines stand."""
 
     kind: Kind
     why: str
@@ -67,7 +75,8 @@ class Proposal:
     def __post_init__(self) -> None:
         """Set the id."""
         if not self.id:
-            said = json.dumps([(edit.path, edit.line.text if edit.line else None, edit.new) for edit in self.edits])
+            changes = [edit for edit in self.edits if not edit.stays]
+            said = json.dumps([(edit.path, edit.line.text if edit.line else None, edit.new) for edit in changes])
             object.__setattr__(self, "id", hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:8])
 
     def diff(self) -> str:
@@ -76,7 +85,9 @@ class Proposal:
         for path in dict.fromkeys(edit.path for edit in self.edits):
             rows.append(f"@@ {path} @@")
             for edit in self.edits:
-                if edit.path == path:
+                if edit.path == path and edit.stays:
+                    rows.append(f" {edit.new}")
+                elif edit.path == path:
                     rows += [f"-{edit.line.text}"] if edit.line is not None else []
                     rows += [f"+{edit.new}"] if edit.new is not None else []
         return "\n".join(rows)
@@ -173,19 +184,24 @@ def _before_the_cut(cut: str) -> list[Any]:
 def proposals_of(listed: Iterable[Any], shown: Iterable[ShownLine], *, promotions: bool = True) -> list[Proposal]:
     """Read what ``listed_in`` an answer; what is not well formed, or concerns a line that was not shown, is left out.
 
-    Without ``promotions``, so are those.
+    Of two that change one line, or of which one changes a line that the other relies on, the first stands. Without ``promotions``,
+    those are left out.
     """
     known = {line.name: line for line in shown}
     made: dict[str, Proposal] = {}
-    taken: set[str] = set()
+    taken, relied_on = set[str](), set[str]()
     for one in listed:
         proposal = _proposal(one, known) if isinstance(one, dict) else None
         if proposal is not None and proposal.kind == "promote" and not promotions:
             continue
-        names = {edit.line.name for edit in proposal.edits if edit.line} if proposal else set()
-        if proposal is not None and not names & taken:  # two changes of one line: the first stands
+        if proposal is None:
+            continue
+        changes = {edit.line.name for edit in proposal.edits if edit.line and not edit.stays}
+        relies_on = {edit.line.name for edit in proposal.edits if edit.line and edit.stays}
+        if not changes & (taken | relied_on) and not relies_on & taken:
             made[proposal.id] = proposal
-            taken |= names
+            taken |= changes
+            relied_on |= relies_on
     return list(made.values())
 
 
@@ -210,7 +226,8 @@ def applied(proposal: Proposal, texts: Mapping[str, str | None]) -> dict[str, st
         for edit in edits:
             if edit.line is None and edit.new is not None:
                 new = _with_line(new if text is not None else _TITLE, edit.new)
-        changed[path] = new
+        if new != text:
+            changed[path] = new
     return changed
 
 
@@ -273,19 +290,23 @@ def _proposal(raw: dict[str, Any], known: Mapping[str, ShownLine]) -> Proposal |
 
 
 def _edits(kind: Kind, lines: Sequence[ShownLine], text: str) -> list[Edit]:
-    """Return the edits: a promotion adds to MEMORY.md and leaves the daily notes as they are, the others change the lines."""
+    """Return the edits: a promotion adds to MEMORY.md and relies on the lines of daily notes, the others change or rely on each line."""
     if kind == "promote":
         daily = all(line.path not in LONG_TERM for line in lines)
-        return [Edit(_TARGET, None, _as_item(text))] if text and daily else []
+        return (
+            [*(Edit(line.path, line, line.text) for line in lines), Edit(_TARGET, None, _as_item(text))]
+            if text and daily
+            else []
+        )
     if kind != "stale" and (len(lines) < 2 or not text):  # noqa: PLR2004 - there is nothing to merge
         return []
     kept = next((line for line in lines if line.path in LONG_TERM), lines[0])
     indent = kept.text[: len(kept.text) - len(kept.text.lstrip())]
     edits = [Edit(line.path, line, None) for line in lines if line is not kept or not text]
     new = indent + (_as_item(text) if kept.text.lstrip().startswith(("- ", "* ")) else text)
-    if text and new != kept.text:
+    if text:
         edits.insert(0, Edit(kept.path, kept, new))
-    return edits
+    return edits if any(not edit.stays for edit in edits) else []
 
 
 def _as_item(text: str) -> str:

@@ -222,3 +222,49 @@ def test_what_is_accepted_changes_its_lines_alone_and_is_refused_where_it_cannot
     assert sorted([*left, *removed]) == sorted([*plain, *added])
     others = iter(left)
     assert all(row in others for row in plain if row not in removed)
+
+
+TEA, BEST, DENTIST = "- Alice drinks tea", "- Alice likes tea best", "- The dentist is on 3 January"
+
+
+def kept(kind: str, lines: list[str], text: str) -> dict[str, object]:
+    return {"kind": kind, "lines": lines, "text": text}
+
+
+@pytest.mark.parametrize("kind", ["merge", "contradiction"])
+@pytest.mark.parametrize("instead", ["", "- Alice drinks coffee\n"])
+def test_a_line_is_not_removed_for_one_that_was_changed_or_removed_meanwhile(tmp_path: Path, kind: str, instead: str) -> None:
+    [proposal] = proposals_of(answer(kept(kind, ["MEMORY.md:3", "MEMORY.md:4"], TEA)), lines_of(laid(tmp_path)))
+    assert proposal.diff() == f"@@ MEMORY.md @@\n {TEA}\n-{BEST}"
+    with pytest.raises(MemoryTrouble, match=r"MEMORY\.md:3 was changed meanwhile"):
+        applied(proposal, {"MEMORY.md": NOTES["MEMORY.md"].replace(f"{TEA}\n", instead)})
+    assert applied(proposal, NOTES) == {"MEMORY.md": NOTES["MEMORY.md"].replace(f"{BEST}\n", "")}
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        kept("merge", ["MEMORY.md:4", "MEMORY.md:3"], BEST),
+        kept("stale", ["MEMORY.md:3"], ""),
+        kept("merge", ["MEMORY.md:3", "MEMORY.md:5"], DENTIST),
+    ],
+    ids=["in a circle", "removed", "merged into another one"],
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_no_proposal_changes_a_line_that_another_one_relies_on(tmp_path: Path, second: dict[str, object], order: int) -> None:
+    first = kept("merge", ["MEMORY.md:3", "MEMORY.md:4"], TEA)
+    both = [first, second][::order]
+    found = proposals_of(answer(*both), lines_of(laid(tmp_path)))
+    assert found == proposals_of(answer(both[0]), lines_of(laid(tmp_path)))
+
+
+def test_two_proposals_may_rely_on_one_line(tmp_path: Path) -> None:
+    both = [kept("merge", ["MEMORY.md:3", name], TEA) for name in ("MEMORY.md:4", "MEMORY.md:5")]
+    assert len(proposals_of(answer(*both), lines_of(laid(tmp_path)))) == 2
+
+
+def test_a_fact_is_not_promoted_whose_line_is_gone(tmp_path: Path) -> None:
+    [proposal] = proposals_of(answer(kept("promote", [f"{NOTE}:3"], "Bob lives in Kiel")), lines_of(laid(tmp_path)))
+    with pytest.raises(MemoryTrouble, match=f"{NOTE}:3 was changed meanwhile"):
+        applied(proposal, {**NOTES, NOTE: "# 2026-01-05\n\n"})
+    assert applied(proposal, NOTES) == {"MEMORY.md": NOTES["MEMORY.md"] + "- Bob lives in Kiel\n"}
