@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -53,6 +54,14 @@ def outcome(asked: AskedCall, decision: str, result: ToolMessage | None, at: dat
         return UserMessage(content=(Text(text=f"{head} It was not run: {what}]"),), at=at, runtime=True)
     text = f"{head} Result of {asked.call.name} ({what}){', which failed' if result.is_error else ''}:]\n{result.text}"
     return UserMessage(content=(Text(text=text), *result.images), at=at, taint=result.taint, runtime=True)
+
+
+def came_of(text: str) -> Literal["done", "failed", "not run"]:
+    """Return what the message of ``outcome`` with this text tells of its call."""
+    head, ran, _ = text.partition(":]\n")
+    if not ran:
+        return "not run"
+    return "failed" if head.endswith(", which failed") else "done"
 
 
 def outcome_name(turn: str, approval: str) -> str:

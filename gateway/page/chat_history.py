@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from agent import no_reply
+from agent.loop.tool_runner import came_of, outcome_name
 from agent.messages import AssistantMessage, ToolMessage, UserMessage
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, InvalidEntry, Said, decode
 from agent.transcript.stored_transcript import StoredTranscript
@@ -69,7 +70,10 @@ def read_history(
     ]
     typed = {line["uid"] for line in own if line.get("who") == "user"}
     sent = {line["uid"] for line in own if line.get("who") == "agent" and line.get("text") and not line.get("buttons")}
-    items = [item for place, entry in found for item in _items(place, entry, typed, sent)]
+    outcomes = {
+        entry.id: entry.body.message.text for _, entry in found if isinstance(entry.body, Said) and "~approval-" in entry.id
+    }
+    items = [item for place, entry in found for item in _items(place, entry, typed, sent, outcomes)]
     pressed = {line["target"]: line["label"] for line in said if line.get("who") == "press"}
     items += [_own_item(line, pressed) for line in own if line.get("who") != "press"]
     return History(sorted(items, key=lambda item: item["at"]), rest)
@@ -152,7 +156,7 @@ def _within(line: Mapping[str, Any], since: datetime | None, until: datetime | N
     return (since is None or at >= since) and (until is None or at <= until)
 
 
-def _items(place: int, entry: Entry, typed: set[str], sent: set[str]) -> Iterator[dict[str, Any]]:
+def _items(place: int, entry: Entry, typed: set[str], sent: set[str], outcomes: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     base = {"id": entry.id, "o": place, "at": entry.at.isoformat()}
     turn, written = _names(entry.id)
     match entry.body:
@@ -164,9 +168,13 @@ def _items(place: int, entry: Entry, typed: set[str], sent: set[str]) -> Iterato
         case Said(message=AssistantMessage() as message):
             yield from _answered(base, message, hidden=turn in sent)
         case Said(message=ToolMessage() as message):
-            result = {"call": message.call_id, "name": message.name, "error": message.is_error}
-            cut = {"more": len(message.text) - RESULT_CHARS} if len(message.text) > RESULT_CHARS else {}
-            yield base | {"who": "result", "text": message.text[:RESULT_CHARS]} | result | cut
+            text, failed, asked = message.text, message.is_error, str(message.details.get("approval", ""))
+            if asked and (told := outcomes.get(f"{outcome_name(turn, asked)}:0")) is not None:
+                text, failed = told, came_of(told) != "done"
+                asked = asked if came_of(told) == "not run" else ""
+            result = {"call": message.call_id, "name": message.name, "error": failed} | ({"asked": asked} if asked else {})
+            cut = {"more": len(text) - RESULT_CHARS} if len(text) > RESULT_CHARS else {}
+            yield base | {"who": "result", "text": text[:RESULT_CHARS]} | result | cut
         case Compacted():
             yield base | {"who": "mark", "mark": "compacted"}
         case FlushReceipt(outcome=outcome):

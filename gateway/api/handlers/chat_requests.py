@@ -97,6 +97,9 @@ class ChatHandlers:
         for item in found.items:
             if name := asked_in(item):
                 item["approval"] = await self._standing(name)
+            elif asked := item.get("asked"):
+                known = await self._approval(asked)
+                item["approval"] = {"state": known.state if known is not None else "withdrawn"}
         return self._told(found, key) | {"session": record.session if record else None}
 
     async def search(self, session: str, words: str) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -146,14 +147,33 @@ async def test_a_command_is_asked_about_and_approved_by_a_button(village: PageVi
         await tab.page.get_by_label("Message", exact=True).fill("make the file")
         await tab.page.get_by_label("Message", exact=True).press("Enter" if "desktop" in tab.look else "Tab")
         await tab.page.get_by_role("button", name="Send").click()
-        buttons = tab.page.locator(".buttons button")
+        buttons, tool = tab.page.locator(".buttons button"), tab.page.locator("details.tool summary")
         await buttons.first.wait_for()
+        await expect(tool).to_have_text(re.compile(r"^… exec waiting"))
         await tab.check("chat-question")
         await buttons.first.click()
         await tab.page.get_by_text("Decision: approved").wait_for()
         assert await buttons.count() == 0
         await tab.page.locator(".bubble.theirs", has_text="Done, it is made.").wait_for()
+        await expect(tool).to_have_text(re.compile(r"^✓ exec(?! waiting)"))
+        await tool.click()
+        await tab.page.locator("details.tool pre", has_text="Result of exec").wait_for()
         assert (village.workspace / "made-by-yes").exists()
+
+
+async def test_a_command_that_was_denied_reads_as_denied(village: PageVillage, visit: Visit) -> None:
+    village.model.then([ToolCall(id="c1", name="exec", arguments={"command": "touch never-made"})], "As you like.")
+    async with village.page() as served:
+        tab = await visit(served)
+        await tab.go("chat", title="Chat")
+        await tab.page.get_by_label("Message", exact=True).fill("make the file")
+        await tab.page.get_by_label("Message", exact=True).press("Enter")
+        await tab.page.get_by_role("button", name="Deny").click()
+        await tab.page.locator(".bubble.theirs", has_text="As you like.").wait_for()
+        tool = tab.page.locator("details.tool summary")
+        await expect(tool).to_have_text(re.compile(r"^✗ exec denied"))
+        await tool.click()
+        await tab.page.locator("details.tool pre", has_text="It was not run").wait_for()
 
 
 async def test_a_turn_is_stopped(village: PageVillage, visit: Visit) -> None:

@@ -126,7 +126,9 @@ const Icon = ({ path }) => html`<svg class="icon" viewBox="0 0 24 24" aria-hidde
 
 function Tool({ item }) {
   const failed = item.result?.error;
-  return html`<details class="tool"><summary>${failed ? "✗" : item.result ? "✓" : "…"} <span class="mono whole">${item.name}</span>${failed && html` <${Badge} kind="bad">${t("chat.failed")}<//>`}<span class="soft glimpse" dir="auto">${(item.text || "").replace(/\s+/g, " ").slice(0, 120)}</span></summary>
+  // A call that waits for a yes has a result that only says so.
+  const asked = item.result?.approval?.state;
+  return html`<details class="tool"><summary>${failed ? "✗" : item.result && !asked ? "✓" : "…"} <span class="mono whole">${item.name}</span>${asked ? asked !== "approved" && html` <${Badge} kind="warn">${t(asked === "pending" ? "health.is.waiting" : `approvals.${asked}`)}<//>` : failed && html` <${Badge} kind="bad">${t("chat.failed")}<//>`}<span class="soft glimpse" dir="auto">${(item.text || "").replace(/\s+/g, " ").slice(0, 120)}</span></summary>
     <h3>${t("chat.given")}</h3><pre tabindex="0" dir="auto"><code>${item.text}</code></pre>
     ${item.result && html`<h3>${t("chat.result")}</h3><pre tabindex="0" dir="auto"><code>${item.result.text}</code></pre>${item.result.more && html`<p class="hint">${t("chat.more", { n: item.result.more })}</p>`}`}</details>`;
 }
