@@ -27,9 +27,8 @@ def _examine(installation: Installation) -> Iterator[Finding]:
         yield ok("no errors were logged in the last day")
         return
     text, count = events.most_common(1)[0]
-    what = (
-        f"{sum(events.values())} errors were logged in the last day; most often ({count}): {' '.join(text.split())[:_LONGEST]}"
-    )
+    errors = "1 error was" if (total := sum(events.values())) == 1 else f"{total} errors were"
+    what = f"{errors} logged in the last day; most often ({count}): {' '.join(text.split())[:_LONGEST]}"
     yield Finding(level="note", what=what, where=str(path), mend="homebody logs --level error --since 1d")
 
 

@@ -362,6 +362,9 @@ async def test_errors_of_the_last_day_are_counted(house: House) -> None:
         file.write("\n".join(lines) + "\n")
     (found,) = await house.found(LOGS)
     assert (found.level, found.what) == ("note", "3 errors were logged in the last day; most often (3): it burns")
+    (house.home / "logs" / "homebody.jsonl").write_text(lines[-1] + "\n")
+    (found,) = await house.found(LOGS)
+    assert found.what == "1 error was logged in the last day; most often (1): it burns"
 
 
 async def test_a_check_that_hangs_ends_at_its_limit_and_hides_no_other(house: House) -> None:

@@ -132,7 +132,7 @@ function Log() {
     return () => { mine = false; clearTimeout(first); end(); };
   }, [level, search, session, paused]);
   useEffect(() => { if (!paused && box.current) box.current.scrollTop = box.current.scrollHeight; }, [state.lines]);
-  return html`<h2>${t("health.log")}</h2><div class="row">
+  return html`<h2>${t("health.log")}</h2><div class="row bar">
       <${Select} label=${t("health.levelLabel")} value=${level} options=${["debug", "info", "warning", "error"].map((one) => [one, t(`health.level.${one}`)])} onInput=${choose} />
       <${Field} label=${t("health.search")} type="search" value=${search} onInput=${type} /><${Field} label=${t("context.session")} value=${session} onInput=${within} />
       <${Button} onClick=${() => pause(!paused)} aria-pressed=${paused ? "true" : "false"}>${paused ? t("health.follow") : t("health.pause")}<//></div>
