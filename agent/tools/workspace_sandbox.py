@@ -39,6 +39,8 @@ SECRETS = re.compile(r"\.(env(\..*|rc)?|ssh|gnupg|netrc|pgpass)", re.IGNORECASE)
 """Names of files and folders that usually hold keys and passwords: no tool opens them."""
 
 Kind = Literal["file", "folder", "link", "other"]
+_ATTEMPTS = 5
+"""How often something is added to a file that others replace at the same moment."""
 
 
 class Stamp(Struct, frozen=True):
@@ -163,19 +165,37 @@ class WorkspaceSandbox:
     def append(self, path: PurePosixPath, block: bytes) -> bool:
         """Add ``block`` as lines of its own at the end, and never anything but add. Returns False if the file already ends with it.
 
-        One write of O_APPEND: what others add meanwhile is kept. A missing file and its folders are made.
+        One write of O_APPEND: what others add meanwhile is kept. A missing file and its folders are made. Where somebody replaced the file
+        at that moment, the new one gets the block unless it was taken over into it: it is rather there twice than not at all.
         """
-        block = block.rstrip(b"\n") + b"\n"
+        block, added = block.rstrip(b"\n") + b"\n", False
         with self._changing:
-            if self.kind(path) is None:
-                self.create(path, block)
-                return True
-            with self._opened(path, os.O_RDWR | os.O_APPEND) as descriptor, translated(path):
-                if (size := os.fstat(descriptor).st_size) + len(block) > MAX_FILE_BYTES:
-                    raise WorkspaceFileError(
-                        f"{path} has {size:,} bytes and may grow to {MAX_FILE_BYTES:,}; begin another file"
-                    )
-                return _append(descriptor, block, path)
+            for left in reversed(range(_ATTEMPTS)):
+                try:
+                    if added and b"\n" + block in b"\n" + self.read(path).data:
+                        break  # it was taken over
+                    new, stays = self._append_once(path, block)
+                except StaleFile:
+                    if not left:
+                        raise
+                    continue
+                added |= new
+                if stays:
+                    break
+        return added
+
+    def _append_once(self, path: PurePosixPath, block: bytes) -> tuple[bool, bool]:
+        """Return whether something was added, and whether the file that it was added to is still in its place."""
+        if self.kind(path) is None:
+            self.create(path, block)
+            return True, True
+        with self._opened(path, os.O_RDWR | os.O_APPEND) as descriptor, translated(path):
+            if (size := os.fstat(descriptor).st_size) + len(block) > MAX_FILE_BYTES:
+                raise WorkspaceFileError(f"{path} has {size:,} bytes and may grow to {MAX_FILE_BYTES:,}; begin another file")
+            if not _append(descriptor, block, path):
+                return False, True
+            present = self.stamp(path)  # while the file is open, as its number may be given to another one afterwards
+            return True, present is None or present.inode == os.fstat(descriptor).st_ino
 
     def remove(self, path: PurePosixPath, *, expected: bytes) -> None:
         """Remove a plain file that holds ``expected``; StaleFile when it holds something else."""

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory.audience import Audience
 from memory.errors import MemoryConflict, MemoryTrouble, MemoryUnreadable
-from memory.notes.note_reader import read_note
+from memory.notes import note_file
+from memory.notes.note_file import NoteChanged
+from memory.notes.note_reader import NoteContent, read_note
 from memory.notes.sources import NoteSources, Stamp
 from memory.notes.version_store import BY_OWNER, Version, VersionStore, undo_author, undone_by
 from memory.protocol import Author, Clock, Recorded
 
 if TYPE_CHECKING:
     from memory.notes.tidying import Proposal
+
+Made = TypeVar("Made")
+_ATTEMPTS: Final = 5
+"""How often a change is tried whose notes others change at the same time."""
 
 
 def _unheard(_path: str, _by: Author, _text: str | None) -> None:
@@ -93,7 +98,7 @@ class NoteHistory:
 
         def work() -> list[Version]:
             with self.versions.exclusively():
-                return self._accept(proposal, by)
+                return _again(lambda: self._accept(proposal, by))
 
         return await asyncio.to_thread(work)
 
@@ -103,18 +108,21 @@ class NoteHistory:
         paths = dict.fromkeys(edit.path for edit in proposal.edits)
         for path in paths:
             self._record(path, BY_OWNER)
-        for path in paths:
-            if self._of(path).stamp(path) is not None and (reason := not_plain(read_note(self._of(path), path))):
+        before = {path: self._content(path) for path in paths}
+        for path, content in before.items():
+            if content is not None and (reason := not_plain(content)):
                 raise MemoryTrouble(f"{path} is not changed: {reason}", hint="homebody memory tidy --again")
-        before = {path: self._text(path) for path in paths}
+        changed = applied(proposal, {path: content.text if content else None for path, content in before.items()})
         written: list[str] = []
         try:
-            for path, text in applied(proposal, before).items():
-                self._write(path, text)
+            for path, text in changed.items():
+                self._write(path, text, before[path])
                 written.append(path)
-        except MemoryTrouble:
+        except (MemoryTrouble, NoteChanged):
             for path in written:
-                self._write(path, before[path])
+                content = before[path]
+                with contextlib.suppress(NoteChanged):  # it stays as somebody else has just made it, with the change
+                    self._put(path, content.text if content else None, hashlib.sha256(_bytes(changed[path])).digest())
             raise
         return [version for path in paths if (version := self._record(path, by)) is not None]
 
@@ -128,7 +136,7 @@ class NoteHistory:
 
         def work() -> Version:
             with self.versions.exclusively():
-                return self._undo(self.versions.version(name))
+                return _again(lambda: self._undo(self.versions.version(name)))
 
         return await asyncio.to_thread(work)
 
@@ -139,23 +147,27 @@ class NoteHistory:
                 f"version {version.name} of {version.path} was undone already, by version {by.name}",
                 hint=f"To have the change back: homebody memory undo {by.name}",
             )
-        now = self._text(version.path)
+        content = self._content(version.path)
+        now = content.text if content else None
         wanted = self.versions.undone(version, now)
         if wanted == now:
             raise MemoryConflict(
                 f"version {version.name} of {version.path} is already undone", hint=f"homebody memory log {version.path}"
             )
-        self._write(version.path, wanted)
+        self._write(version.path, wanted, content)
         made = self._record(version.path, undo_author(version))
         assert made is not None
         return made
 
-    def _write(self, path: str, text: str | None) -> None:
+    def _write(self, path: str, text: str | None, present: NoteContent | None) -> None:
+        self._put(path, text, present.digest if present else None)
+
+    def _put(self, path: str, text: str | None, digest: bytes | None) -> None:
         placed = self._of(path).place(path)
         if placed is None:
             raise MemoryUnreadable(f"{path} is no longer a note of this memory", hint="homebody memory status")
         try:
-            _put(placed[0] / placed[1], text)
+            note_file.put(placed[0] / placed[1], None if text is None else _bytes(text), expected=digest)
         except OSError as error:
             raise MemoryTrouble(f"{path} cannot be written: {error.strerror}", hint=f"ls -l {path}") from error
 
@@ -171,8 +183,12 @@ class NoteHistory:
         return version
 
     def _text(self, path: str) -> str | None:
+        content = self._content(path)
+        return content.text if content else None
+
+    def _content(self, path: str) -> NoteContent | None:
         sources = self._of(path)
-        return None if sources.stamp(path) is None else read_note(sources, path).text
+        return None if sources.stamp(path) is None else read_note(sources, path)
 
     def _of(self, path: str) -> NoteSources:
         return self._sources if self._sources.place(path) is not None else self._others
@@ -185,13 +201,20 @@ class NoteHistory:
                 self._known[name] = stamp
 
 
-def _put(path: Path, text: str | None) -> None:
-    """Replace a note atomically, or delete it if ``text`` is None."""
-    if os.path.realpath(path) != str(path):
-        raise OSError(40, "its path contains a symbolic link")
-    if text is None:
-        path.unlink()
-        return
-    half = path.with_name(f".{path.name}.{os.getpid()}.half")
-    half.write_text(text, encoding="utf-8", newline="")
-    half.replace(path)
+def _again(change: Callable[[], Made]) -> Made:
+    """Make a change anew as long as others change its notes meanwhile."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return change()
+        except NoteChanged:
+            continue
+    try:
+        return change()
+    except NoteChanged as error:
+        raise MemoryTrouble(
+            f"{error} is being changed all the time, so this is not applied", hint="try again in a moment"
+        ) from error
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
