@@ -110,10 +110,10 @@ def test_a_sentence_that_tells_other_news_in_nearly_the_same_words_is_kept(at: i
     before, news = UPDATES[:at], UPDATES[at]
     assert kept_statements(UPDATES, "", everything=True) == list(UPDATES)
     noted = "".join(f"- {sentence}\n" for sentence in before)
-    in_the_models_words = [] if sorted(news.split()) == sorted(before[-1].split()) else [news]
-    assert kept_statements([news], f"# Monday\n\n{noted}", everything=True) == in_the_models_words
+    assert kept_statements([news], f"# Monday\n\n{noted}", everything=True) == [news]
     kept_before = f"{HEAD}\n\n{noted}"
-    assert kept_statements([*before, news], kept_before, everything=False) == ([news] if is_telling(news) else [])
+    kept = kept_statements([*before, news], kept_before, everything=False)
+    assert kept == [news] or (not kept and not is_telling(news))
     assert kept_statements([*UPDATES, *UPDATES], kept_before, everything=True) == list(UPDATES[at:]), "and each once"
 
 
