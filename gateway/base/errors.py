@@ -55,6 +55,7 @@ _STORAGE_HINTS = {
     errno.EFBIG: "Raise the file size limit (ulimit -f) and run the command again.",
     errno.EROFS: "The file system is read-only: mount it writable, or set HOMEBODY_HOME to another folder.",
     errno.EACCES: "Give your user access to it (chown, chmod), or set HOMEBODY_HOME to another folder.",
+    errno.ENOTDIR: "A parent of this path is a file. Move that file away.",
     errno.EPERM: "Give your user access to it (chown, chmod), or set HOMEBODY_HOME to another folder.",
 }
 

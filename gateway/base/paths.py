@@ -157,6 +157,31 @@ def _gateway(name: str) -> str:
     return name
 
 
+def why_unusable(folder: Path) -> StorageFailed | None:
+    """Return why a folder cannot be made, or written where it is there; None if nothing stands in the way. Makes nothing."""
+    try:
+        there = next(one for one in (folder, *folder.parents) if _exists(one))
+        mode, read_only = there.stat().st_mode, os.statvfs(there).f_flag & os.ST_RDONLY
+    except OSError as error:
+        return StorageFailed.from_os(error, "look at this folder", folder)
+    if not stat.S_ISDIR(mode):
+        return _not_a_folder(folder) if there == folder else _below_a_file(folder)
+    if os.access(there, os.W_OK | os.X_OK) and not read_only:
+        return None
+    code = errno.EROFS if read_only else errno.EACCES
+    doing = "write to this folder" if there == folder else "make this folder"
+    return StorageFailed.from_os(OSError(code, os.strerror(code)), doing, folder)
+
+
+def _exists(path: Path) -> bool:
+    """Whether something is there. Raises OSError where that cannot be told, as ``Path.exists`` would not."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def private_folder(folder: Path) -> Path:
     """Create a folder with mode 0700, with its parents, and return it. Raises StorageFailed as ``Paths.prepare`` does."""
     found = _made(folder)
@@ -167,9 +192,17 @@ def private_folder(folder: Path) -> Path:
             hint=f"Set HOMEBODY_HOME to the real place ({os.path.realpath(folder)}), or replace the link by a folder.",
         )
     if not stat.S_ISDIR(found.st_mode):
-        raise StorageFailed("is not a folder", where=str(folder), hint="Move it away, or set HOMEBODY_HOME to another folder.")
+        raise _not_a_folder(folder)
     _make_private(folder, found)
     return folder
+
+
+def _not_a_folder(path: Path) -> StorageFailed:
+    return StorageFailed("is not a folder", where=str(path), hint="Move it away, or set HOMEBODY_HOME to another folder.")
+
+
+def _below_a_file(path: Path) -> StorageFailed:
+    return StorageFailed("a parent of this path is a file", where=str(path), hint="Move that file away.")
 
 
 def _made(folder: Path) -> os.stat_result:
@@ -179,7 +212,7 @@ def _made(folder: Path) -> os.stat_result:
             folder.mkdir(mode=_PRIVATE)
         return folder.lstat()
     except (FileExistsError, NotADirectoryError) as error:
-        raise StorageFailed("a parent of this path is a file", where=str(folder), hint="Move that file away.") from error
+        raise _below_a_file(folder) from error
     except OSError as error:
         raise StorageFailed.from_os(error, "make this folder", folder) from error
 

@@ -38,11 +38,14 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
     """Set up the language model, a chat platform, the notes and the service. One STEP can be done again alone.
 
     Keys and tokens are tested before they are saved; nothing is written before you have seen what. Without a terminal,
-    the commands for the same are printed.
+    the commands for the same are printed. Where nothing can be written, it says so and asks nothing.
     """
+    from gateway.base.paths import why_unusable
     from gateway.setup.draft import Draft
     from gateway.setup.found import look_around
 
+    if (refused := why_unusable(invocation.paths.home)) is not None:
+        raise refused
     draft = Draft(invocation.paths, os.environ)
     interactive = not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
     if interactive:

@@ -13,6 +13,7 @@ from typing import Final
 
 from gateway.base.errors import access_hint
 from gateway.base.paths import REPOSITORY as WORKSPACE
+from gateway.base.paths import why_unusable
 from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, Fix, ok
 
@@ -37,8 +38,8 @@ def _examine(installation: Installation) -> Iterator[Finding]:
     home = installation.paths.home
     try:
         home.lstat()
-    except FileNotFoundError:
-        yield ok(f"{home} does not exist yet; the first command makes it")
+    except (FileNotFoundError, NotADirectoryError):
+        yield _unusable(home) or ok(f"{home} does not exist yet; the first command makes it")
         return
     except OSError as error:
         what, why = f"cannot be looked at: {error.strerror}", "A folder above it is closed to you, or its disk does not answer."
@@ -52,11 +53,21 @@ def _examine(installation: Installation) -> Iterator[Finding]:
             level="error", what="is a symbolic link", where=str(home), why="A link could redirect the state.", mend=hint
         )
         return
+    if not home.is_dir() and (unusable := _unusable(home)):
+        yield unusable
+        return
     found = list(_in_home(installation, home))
     if installation.valid_settings is not None:
         for profile in installation.profiles:
             found += _in_workspace(installation, profile.workspace)
     yield from found or [ok("files and folders belong to you, and nobody else can read your settings and state")]
+
+
+def _unusable(home: Path) -> Finding | None:
+    if (refused := why_unusable(home)) is None:
+        return None
+    why = "Settings and state belong there: setup, start and messages to the agent fail."
+    return Finding(level="error", what=refused.message, where=str(home), why=why, mend=refused.hint)
 
 
 def _in_home(installation: Installation, home: Path) -> Iterator[Finding]:

@@ -122,7 +122,8 @@ def as_stranger(house: House, *arguments: str) -> subprocess.CompletedProcess[st
     What it imports is imported by a run before that, in a home of root's, as root's Python is closed to others.
     """
     of_root = house.person.parent / "of-root"
-    shutil.copytree(house.person, of_root, symlinks=True)
+    if not of_root.exists():
+        shutil.copytree(house.person, of_root, symlinks=True)
     code = (
         "import contextlib, io, os, sys\nfrom gateway.cli import main\n"
         f"os.environ['HOME'] = {str(of_root)!r}\n"
@@ -173,6 +174,39 @@ def test_a_home_behind_a_closed_folder_is_an_error(house_in_the_open: House) -> 
     os.chown(house.person, 0, 0)
     run = as_stranger(house, "doctor", "--offline", "--only", "permissions")
     assert (run.returncode, "cannot be looked at" in run.stdout, "sudo chown" in run.stdout) == (1, True, True), run.stdout
+
+
+@needs_root
+def test_a_home_that_cannot_be_made_is_an_error_with_the_command_that_mends_it(house_in_the_open: House) -> None:
+    house = house_in_the_open
+    shutil.rmtree(house.home)
+    house.person.chmod(0o755)
+    mend = f'sudo chown -R "$USER" {house.person}'
+    run = as_stranger(house, "doctor", "--offline", "--only", "permissions")
+    assert (run.returncode, mend in run.stdout) == (1, True), run.stdout
+    assert "could not make this folder: Permission denied" in " ".join(run.stdout.split())
+    for arguments in (
+        ["setup", "--yes", "--dry-run"],
+        ["setup"],
+        ["setup", "model"],
+    ):  # none that would start a gateway as root
+        run = as_stranger(house, *arguments)
+        assert (run.returncode, run.stdout) == (6, ""), (arguments, run.stdout)
+        assert f"{house.home}: could not make this folder: Permission denied" in run.stderr
+        assert mend in run.stderr
+
+
+@pytest.mark.parametrize("place", [".", "below/it"])
+def test_a_home_that_is_a_file_or_below_one_is_told_with_the_mend(home_of_the_test: Path, place: str) -> None:
+    file = home_of_the_test / "file"
+    file.touch()
+    env = {"HOMEBODY_HOME": str(file / place)}
+    run = program("doctor", "--offline", "--only", "permissions", home=home_of_the_test, env=env)
+    assert (run.returncode, "Mend: Move" in run.stdout) == (1, True), run.stdout
+    for command in (["setup", "--yes"], ["status"], ["agent", "-m", "hello"]):
+        run = program(*command, home=home_of_the_test, env=env)
+        assert run.returncode != 0
+        assert "ove" in run.stderr
 
 
 @pytest.mark.parametrize("place", ["state", "homebody.yaml", "logs/homebody.jsonl", "agents/main"])
