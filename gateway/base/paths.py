@@ -15,6 +15,7 @@ import contextlib
 import errno
 import os
 import re
+import shlex
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,10 +52,11 @@ class Paths(Struct, frozen=True):
         A profile (else HOMEBODY_PROFILE) has its own home beside that one, unless ``home`` is given. With a profile given as
         an argument, HOMEBODY_CONFIG is ignored: it belongs to the default profile.
 
-        Does not access the disk. Raises StorageFailed if ``~`` cannot be resolved, UsageError for an invalid profile name.
+        Does not access the disk. Raises StorageFailed if ``~`` cannot be resolved, UsageError for an invalid profile name and a
+        HOMEBODY_HOME that is no full path.
         """
         name = _profile(env.get("HOMEBODY_PROFILE", "") if profile is None else profile)
-        place = home or Path((env.get("HOMEBODY_HOME") or "~/.homebody") + (f"-{name}" if name else ""))
+        place = home or Path(_home_in(env) + (f"-{name}" if name else ""))
         in_env = "" if profile and name else env.get("HOMEBODY_CONFIG", "")
         named = config or (Path(in_env) if in_env else None)
         gateway = _gateway(env.get("HOMEBODY_GATEWAY", ""))
@@ -135,6 +137,16 @@ class Paths(Struct, frozen=True):
         own = [self.home / "gateways", self.local] if self.gateway else []
         for folder in (self.home, self.state, *own, self.agents, self.memory, self.logs):
             private_folder(folder)
+
+
+def _home_in(env: Mapping[str, str]) -> str:
+    """Return the home that the environment names. A relative path, which would be another home in each folder, is refused."""
+    given = env.get("HOMEBODY_HOME") or "~/.homebody"
+    if given.startswith(("/", "~/")) or given == "~":
+        return given
+    full = shlex.quote(str(Path.cwd() / given))
+    hint = f"In each folder it would be another home. Set the full path: export HOMEBODY_HOME={full}"
+    raise UsageError(f"{given!r} is not a full path", where="HOMEBODY_HOME", hint=hint)
 
 
 def _profile(name: str) -> str:

@@ -1,13 +1,19 @@
 """Where the house keeps its things, and what it refuses."""
 
 import os
+import shlex
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
-from gateway.base.errors import StorageFailed
+import gateway
+from gateway.base.errors import StorageFailed, UsageError
 from gateway.base.paths import Paths, private_folder
+from tests import programs
+
+ROOT = Path(gateway.__file__).resolve().parents[1]
 
 
 def test_the_command_line_wins_over_the_environment_and_that_over_the_default(tmp_path):
@@ -23,6 +29,34 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_default(tm
 def test_a_relative_home_is_made_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert Paths.find({}, home=Path("here/../there")).home == tmp_path / "there"
+
+
+@pytest.mark.parametrize("given", ["st", "./st", "../st", "~ann/st", " "])
+def test_a_relative_home_of_the_environment_is_refused_with_the_full_path(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="is not a full path") as refused:
+        Paths.find({"HOME": "/home/ann", "HOMEBODY_HOME": given}, profile="work")
+    assert refused.value.where == "HOMEBODY_HOME"
+    assert f"export HOMEBODY_HOME={shlex.quote(str(tmp_path / given))}" in refused.value.hint
+    assert Paths.find({"HOMEBODY_HOME": given}, home=tmp_path).home == tmp_path
+
+
+def test_a_tilde_in_the_home_of_the_environment_is_the_home_folder():
+    assert Paths.find({"HOME": "/home/ann", "HOMEBODY_HOME": "~/st"}, profile="work").home == Path("/home/ann/st-work")
+    assert Paths.find({"HOME": "/home/ann", "HOMEBODY_HOME": "~"}).home == Path("/home/ann")
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["agent", "-m", "hello"], ["setup", "--yes"], ["gateway"], ["doctor"], ["start"], ["upgrade"]]
+)
+def test_no_command_makes_a_state_in_the_folder_that_one_stands_in(tmp_path, command):
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HOMEBODY_HOME": "st", "PYTHONPATH": str(ROOT)}
+    run = programs.run(
+        [sys.executable, "-m", "gateway", *command], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, "HOMEBODY_HOME: 'st' is not a full path" in run.stderr) == (2, True), run.stderr
+    assert f"export HOMEBODY_HOME={tmp_path / 'st'}" in run.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_folders_are_made_for_their_owner_alone(tmp_path):
