@@ -77,18 +77,30 @@ def savings_lines(facts: dict[str, Any]) -> list[str]:
     lines = [f"Estimate from the calls since {facts['since']}, if all prompts had been kept for an hour:"]
     lines += [
         f"  {one['model']}: {one['missedCalls']} of {one['calls']} calls would have read {one['missedTokens']:,} tokens more from the "
-        f"cache: ${one['saved']:.2f} less; writing for an hour: ${one['dearer']:.2f} more"
+        f"cache: ${one['saved']:.2f} less; writing for an hour: ${one['dearer']:.2f} more{_longer(one)}"
         for one in facts["models"]
         if one["missedCalls"] or one["dearer"] >= CENT
     ]
     lines += [
         f"  {one['model']}: {one['writtenForAnHour']:,} tokens were written for an hour already: ${one['hourCost']:.2f} more than for "
-        f"five minutes, and ${one['hourSaved']:.2f} less for what was read after more than five minutes"
+        f"five minutes, and at most ${one['hourSaved']:.2f} less for what was read after more than five minutes"
         for one in facts["models"]
         if one["writtenForAnHour"]
     ]
-    balance = f"${facts['net']:.2f} saved" if facts["net"] >= 0 else f"${-facts['net']:.2f} more"
-    return [*lines, f"In all: {balance}. The setting is agents.defaults.cacheRetention: {facts['retention']}"]
+    totals = [f"Keeping all for an hour: {_balance(facts['net'])}."]
+    if any(one["writtenForAnHour"] for one in facts["models"]):
+        totals.append(f"What was kept for an hour so far: {_balance(facts['hourNet'], at_most=True)}.")
+    return [*lines, *totals, f"The setting is agents.defaults.cacheRetention: {facts['retention']}"]
+
+
+def _longer(model: dict[str, Any]) -> str:
+    return f"; prompts that stay longer: ${model['longer']:.2f} more" if model["longer"] >= CENT else ""
+
+
+def _balance(saved: float, *, at_most: bool = False) -> str:
+    if saved < 0:
+        return f"${-saved:.2f} more"
+    return f"{'at most ' * at_most}${saved:.2f} less"
 
 
 def hour_cache_line(facts: dict[str, Any], days: int) -> str:
@@ -97,7 +109,7 @@ def hour_cache_line(facts: dict[str, Any], days: int) -> str:
     if any(one["missedCalls"] or one["dearer"] >= CENT for one in facts["models"]):
         told.append(f"With a one-hour cache: {_change(facts['net'])}")
     if any(one["writtenForAnHour"] for one in facts["models"]):
-        told.append(f"The one-hour cache that you have: {_change(facts['hourNet'])}")
+        told.append(f"The one-hour cache that you have: {'at most ' * (facts['hourNet'] >= 0)}{_change(facts['hourNet'])}")
     if not told:
         return ""
     return f"\n\n{'; '.join(told)} in the last {days} days (an estimate; `homebody usage --longer-cache` explains it)."

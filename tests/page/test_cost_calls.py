@@ -231,6 +231,40 @@ def test_a_pause_of_ten_minutes_is_what_an_hour_would_save() -> None:
     assert "m: 1 of 3 calls" in "\n".join(savings_lines({"since": "2026-03-01", "retention": "auto", **found}))
 
 
+def test_what_was_taken_out_of_a_cold_prompt_would_have_stayed_and_been_read() -> None:
+    """Of 100,010 tokens with the answer, 61,000 are left for two calls; after more than an hour the rest would be gone, too."""
+    calls = [
+        made(0, written=10_000),
+        made(1, read=10_000, written=90_000),
+        made(11, written=61_000),
+        made(12, read=61_000, written=1_000),
+        made(90, written=50_000),
+        made(91, read=50_000, written=1_000),
+    ]
+    (model,) = cache_savings(calls, lambda _: CLAUDE)["models"]
+    assert model["longer"] == pytest.approx(2 * 39_010 * 0.2 / 1e6)
+    assert model["net"] == pytest.approx(model["saved"] - model["dearer"] - model["longer"])
+    told = savings_lines({"since": "2026-03-01", "retention": "5m", "models": [model], "net": -0.25, "hourNet": 0})
+    assert "prompts that stay longer: $0.02 more" in told[1]
+    assert told[2:] == ["Keeping all for an hour: $0.25 more.", "The setting is agents.defaults.cacheRetention: 5m"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "left"),
+    [(3, 20_000), (11, 10_500), (75, 60_000)],
+    ids=["a summary", "a new conversation", "a pause of more than an hour"],
+)
+def test_a_prompt_that_is_shorter_for_another_reason_would_be_so_with_an_hours_cache(minutes: int, left: int) -> None:
+    calls = [
+        made(0, written=10_000),
+        made(1, read=10_000, written=90_000),
+        made(minutes, written=left),
+        made(minutes + 1, read=left, written=100),
+    ]
+    (model,) = cache_savings(calls, lambda _: CLAUDE)["models"]
+    assert model["longer"] == 0
+
+
 @pytest.mark.parametrize("minutes", [1.0, 4.9, 61.0, 600.0])
 def test_other_pauses_save_nothing(minutes: float) -> None:
     (model,) = cache_savings([made(0, written=9_000), made(minutes, written=9_000)], lambda _: CLAUDE)["models"]
@@ -256,7 +290,7 @@ def test_what_is_kept_for_an_hour_already_is_not_charged_again_but_told_with_wha
     assert (model["missedCalls"], model["saved"], model["dearer"]) == (0, 0, 0)
     assert (model["writtenForAnHour"], model["hourCost"]) == (151_000, pytest.approx(151_000 * (4 - 2.5) / 1e6))
     assert model["hourSaved"] == pytest.approx(100_000 * (2.5 - 0.2) / 1e6)
-    assert hour_cache_line(found, 7).startswith("\n\nThe one-hour cache that you have: −$0.00 in the last 7 days")
+    assert hour_cache_line(found, 7).startswith("\n\nThe one-hour cache that you have: at most −$0.00 in the last 7 days")
     assert "151,000 tokens were written for an hour already: $0.23 more" in "\n".join(
         savings_lines({"since": "2026-03-01", "retention": "auto", **found})
     )

@@ -95,6 +95,6 @@ function Longer({ days }) {
       { key: "missed", title: t("costs.missed"), number: true, cell: (one) => t("costs.missedOf", { n: one.missedCalls, calls: one.calls }) },
       { key: "tokens", title: t("context.tokens"), number: true, cell: (one) => number(one.missedTokens) },
       { key: "saved", title: t("costs.less"), number: true, cell: (one) => html`<${Money} usd=${one.saved} />` },
-      { key: "dearer", title: t("costs.dearer"), number: true, cell: (one) => html`<${Money} usd=${one.dearer} />` },
+      { key: "dearer", title: t("costs.dearer"), number: true, cell: (one) => html`<${Money} usd=${one.dearer + one.longer} />` },
     ]} />`}`}`;
 }
