@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
 from pydantic import BaseModel
@@ -148,14 +150,19 @@ def takes_null(types: FieldType) -> bool:
     return type(None) in types.kinds and not types.text
 
 
+_PLAIN: Final = {True: re.compile(r"-?[0-9]{1,18}"), False: re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")}
+"""A number as it is written in a file: a whole one, and any."""
+
+
 def _check_number(value: Any, types: FieldType, text: str) -> None:
     """Raise UsageError where only numbers are allowed and this is a text that would pass as one: ``true``, ``+3``, ``'7'``."""
     if not types.only_number or not isinstance(value, bool | str) or (isinstance(value, str) and "${" in value):
         return
     whole = float not in types.kinds
+    meant = _PLAIN[whole].fullmatch(unicodedata.normalize("NFKC", text).replace("_", "").strip("+'\""))
     raise UsageError(
         f"{json.dumps(text, ensure_ascii=False)[:60]} is not allowed here; allowed: {'a whole number' if whole else 'a number'}",
-        hint="Write it as 5." if whole else "Write it as 5 or 0.5.",
+        hint=f"Write it as {meant[0]}." if meant else "Write it as 5." if whole else "Write it as 5 or 0.5.",
     )
 
 
@@ -166,6 +173,8 @@ def _typed(node: Node, types: FieldType, text: str) -> Any:
     if isinstance(node.value, list):
         return [_typed(child, types.under(index) or FieldType(()), text) for index, child in enumerate(node.value)]
     _check_number(node.value, types, text[node.start : node.end] or text)
+    if types.only_number and float not in types.kinds and isinstance(node.value, float) and node.value.is_integer():
+        return int(node.value)  # 1e3
     return text[node.start : node.end] if types.text and not isinstance(node.value, str) else node.value
 
 

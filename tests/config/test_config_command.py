@@ -107,6 +107,22 @@ def test_a_section_is_typed_as_yaml(run, file):
     assert run("get", "agents.defaults.model")[1] == "off\n"
 
 
+@pytest.mark.parametrize("typed", ["1e3", "1.0E+3", "1000.0", "1000"])
+def test_a_whole_number_is_stored_as_one_however_it_was_typed(run, file, typed):
+    assert run("set", "agents.defaults.maxConcurrent", typed)[0] == 0
+    assert "maxConcurrent: 1000\n" in file.read_text() + "\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "typed", "plain"),
+    [("agents.defaults.maxConcurrent", "１２３４５", "12345"), ("budgets.day.usd", "１.５", "1.5"), ("budgets.day.tokens", "1_000", "1000"),
+     ("budgets.day.tokens", "１.５", "5"), ("budgets.day.tokens", "true", "5"), ("budgets.day.tokens", "一", "5")],
+)  # fmt: skip
+def test_a_number_in_other_digits_is_refused_with_the_plain_ones(run, key, typed, plain):
+    code, _, err = run("set", key, typed)
+    assert (code, f"Write it as {plain}." in err) == (2, True), err
+
+
 def test_unsetting_gives_the_default_back(run, file):
     assert run("unset", "agents.defaults.model")[0] == 0
     assert run("get", "agents.defaults.model")[1] == "null\n"
