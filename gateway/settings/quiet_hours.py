@@ -75,7 +75,7 @@ class UnaskedSettings(Section):
     quiet_hours: DailyHours | None = Field(default=None, json_schema_extra={"reload": "hot"})
     """Hours in which such messages are held back, unless they are urgent; they are sent when the hours end. Unset: none."""
     unasked_per_day: Annotated[int, Field(ge=0, le=10_000)] = Field(default=20, json_schema_extra={"reload": "hot"})
-    """How many such messages an agent sends in a day; further ones are kept, and `homebody outbox held` lists them."""
+    """How many messages that nobody asked for an agent sends in a day; further ones are kept, and `homebody outbox held` lists them."""
 
     @model_validator(mode="after")
     def _quiet_hours_end(self) -> "UnaskedSettings":

@@ -173,7 +173,7 @@ export function refresh() {
 
 // `event` is the latest one when the page was opened: what comes after it is news. Where nothing comes, there is a sign of life every
 // `beat` seconds.
-export function beginLive(event, beat) {
+export function beginLive(event, beat = 15) {
   last = event;
   limit = beat * 8000 / 3;
   watch();
