@@ -132,6 +132,21 @@ def test_litellms_public_list_is_read_as_it_is(tmp_path: Path) -> None:
     assert (price.input, price.output, price.cache_read) == (2, 10, 0.1)
 
 
+def test_the_higher_rates_of_long_prompts_in_litellms_list_are_read(tmp_path: Path) -> None:
+    plain = {"input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05, "cache_read_input_token_cost": 1e-07}
+    longer = {"input_cost_per_token_above_200k_tokens": 4e-06, "output_cost_per_token_above_200k_tokens": 1.5e-05}
+    longest = {"input_cost_per_token_above_1000k_tokens": 9e-06, "input_cost_per_token_above_128k_tokens": None}
+    path = tmp_path / "prices.json"
+    path.write_text(json.dumps({"claude-sonnet-4-5": plain | longer | longest, "gpt-9": plain}))
+    price, other = (read_prices(path).find("anthropic", name) for name in ("claude-sonnet-4-5", "gpt-9"))
+    assert price is not None
+    assert other is not None
+    usage = Usage(input=100_000, cache_read=100_001, output=1000)
+    assert price.of_usage(usage) == pytest.approx((100_000 * 4 + 100_001 * 0.2 + 1000 * 15) / 1e6)
+    assert price.of_usage(Usage(input=200_000)) == pytest.approx(0.4)
+    assert other.of_usage(usage) == pytest.approx((100_000 * 2 + 100_001 * 0.1 + 1000 * 10) / 1e6)
+
+
 @pytest.mark.parametrize("text", ["", "[1]", "{", "models: {a: {input: -1, output: 2}}", "a: [", "models: {a: {input: .nan}}"])
 def test_a_file_without_prices_is_refused_by_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "prices.yaml"

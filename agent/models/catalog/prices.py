@@ -9,7 +9,8 @@ A price file is in our own short form, with names as ``provider/model`` or the b
     models:
       anthropic/claude-sonnet-5-5: {input: 2, output: 10, cacheRead: 0.1, cacheWrite: 2.5, cacheWrite1h: 4}
 
-or LiteLLM's ``model_prices_and_context_window.json``, which has USD per token and no date: the file's modification date is used.
+or LiteLLM's ``model_prices_and_context_window.json``, which has USD per token and no date: the file's modification date is used. Its rates
+above a length of the prompt (``input_cost_per_token_above_200k_tokens``) are read; of several lengths, the shortest.
 """
 
 from __future__ import annotations
@@ -263,6 +264,8 @@ _LITELLM = {
     "cache_write": "cache_creation_input_token_cost",
     "cache_write_1h": "cache_creation_input_token_cost_above_1hr",
 }
+_ABOVE = re.compile(r"(?:in|out)put_cost_per_token_above_(\d+)k_tokens")
+"""LiteLLM's names for the rates of a long prompt."""
 
 
 def read_prices(path: Path) -> PriceList:
@@ -324,9 +327,29 @@ def _read(listed: dict[Any, Any], names: dict[str, str], times: float, as_of: st
                 cache_write_1h=figures["cache_write_1h"],
                 as_of=as_of,
             )
+            if names is _LITELLM:
+                price = _with_above(price, row, times)
             is_claude = str(model).rpartition("/")[2].startswith("claude-")
             found[str(model)] = price.with_anthropic_writes() if is_claude else price
     return found
+
+
+def _with_above(price: Price, row: dict[Any, Any], times: float) -> Price:
+    """Return a price with the higher rates that a row of LiteLLM's list has for long prompts."""
+    lengths = [
+        int(match[1]) for name in row if (match := _ABOVE.fullmatch(str(name))) and _figure(row[name], times) is not None
+    ]
+    if not lengths:
+        return price
+    end = f"_above_{min(lengths)}k_tokens"
+    sent, said = (_figure(row.get(_LITELLM[name] + end), times) for name in ("input", "output"))
+    return replace(
+        price, above=min(lengths) * 1000, above_input=_share(sent, price.input), above_output=_share(said, price.output)
+    )
+
+
+def _share(figure: float | None, of: float) -> float:
+    return 1.0 if figure is None or not of else figure / of
 
 
 def _figure(value: Any, times: float) -> float | None:
