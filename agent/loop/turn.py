@@ -25,8 +25,10 @@ from agent.loop.gate import AskedCall, Gate, OpenGate
 from agent.loop.model_call import AnswerStream, call_model, cut_answer
 from agent.loop.steering_source import ExtraMessage, SteeringSource
 from agent.loop.tool_runner import ToolRunner, unsettled, withdraw
-from agent.messages import AssistantMessage, Failure, FailureKind, ToolMessage, Usage, UserMessage, added
+from agent.messages import AssistantMessage, Failure, FailureKind, ToolMessage, Usage, UserMessage, added, begins_turn
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, Said, SentPart, TurnEnded
+from agent.transcript.history_view import turn_of
+from agent.transcript.transcript import Transcript
 
 _REMARKS = {
     "length": "\n\n[The answer was cut off at the model's limit. Say “go on” for the rest.]",
@@ -100,6 +102,7 @@ class Turn:
     background: bool = False
     begun: bool = field(default=False, init=False)
     answered: TurnResult | None = field(default=None, init=False)
+    _given: tuple[Sequence[UserMessage], Sequence[ExtraMessage]] = ((), ())
     _tools: ToolRunner = field(init=False)
     _headroom: ContextBudget = field(init=False)
     _asked: bool = False
@@ -144,6 +147,7 @@ class Turn:
             TranscriptWriteError: the transcript could not be written.
         """
         began = self.context.clock.monotonic()
+        self._given = messages, further
         self.context.turn = self.id
         await self.context.prepare()
         limit = self.context.settings.limits.timeout_seconds
@@ -155,6 +159,8 @@ class Turn:
             except TimeoutError:
                 note = AssistantMessage(content=(), model=self.context.model.name, stop="cancelled")
                 ending = Ending("suspended", None) if self._tools.waiting else Ending("stopped", note)
+                if ending.outcome == "stopped":
+                    await self.keep_unanswered(stopped=True)
             return await self._end(ending, self.context.clock.monotonic() - began)
         finally:
             await self.context.transcript.settle()
@@ -166,6 +172,24 @@ class Turn:
             TranscriptWriteError: the transcript could not be written.
         """
         await withdraw(self.context.transcript, self.id, (), reason, self.context.now())
+
+    async def keep_unanswered(self, *, stopped: bool) -> None:
+        """Put the messages that it was given into the transcript, where a flush or a summary before them was not over yet.
+
+        ``stopped``: the model is told that they were not answered because they were stopped.
+
+        Raises:
+            TranscriptWriteError: the transcript could not be written.
+        """
+        messages, further = self._given
+        if not self.begun:
+            if self.context.transcript.opened is None:
+                await self.context.prepare()
+            for n, message in enumerate(messages):
+                await self.context.transcript.append(self.id, Said(message=message), n=n)
+            await self._put(further)
+        if stopped:
+            await mark_stopped(self.context.transcript, self.id)
 
     async def _loop(self, resume: tuple[AssistantMessage, str] | None) -> Ending:
         """Run until the model is done. ``resume`` is an answer that a restart found last in the transcript.
@@ -310,6 +334,19 @@ class Turn:
             if usage is not None:
                 total = usage if total is None else added(total, usage)
         return total
+
+
+async def mark_stopped(transcript: Transcript, turn: str) -> None:
+    """Record that a turn was stopped before its last message was answered, if that is what the transcript ends with. Idempotent.
+
+    Raises:
+        TranscriptWriteError: the transcript could not be written.
+    """
+    latest = transcript.latest(Said)
+    if latest is None or turn_of(latest) != turn or not isinstance(latest.body, Said) or not begins_turn(latest.body.message):
+        return
+    answer = AssistantMessage(content=(), model="", stop="cancelled")
+    await transcript.append(f"{turn}~stopped", Said(message=answer))
 
 
 def _cut_too_often(model: str) -> Failure:

@@ -68,6 +68,7 @@ class QueueParts:
         """Say what works on the items."""
         self.worker = worker
         self.lanes.work = worker.work
+        self.storage_retry.end_stopped = worker.end_stopped
 
     def reset_due(self, agent: str, key: str) -> None:
         """Have a session reset that is due for it, unless something waits or runs in it."""

@@ -21,6 +21,7 @@ from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.root import SettingsStore
 from gateway.turns.answering import Answering
 from gateway.turns.ending import Results, TurnEndings
+from gateway.turns.unanswered_words import UnansweredWords
 from gateway.turns.worker import TurnWorker
 
 
@@ -47,6 +48,7 @@ class TurnParts:
         spoken = outbound.media_parts.spoken_replies(media.outgoing)
         self._terminal = outbound.terminal
         self._owner = outbound.owner
+        words = UnansweredWords(ledger.turns, inbox.read, media.intake)
         self.endings = TurnEndings(
             ledger,
             results=results,
@@ -66,6 +68,7 @@ class TurnParts:
             secret_filter=secret_filter,
             spoken=spoken,
             telemetry=deps.telemetry,
+            words=words,
         )
         self.answering = Answering(
             ledger=ledger,
@@ -95,6 +98,7 @@ class TurnParts:
             rights=routing.rights,
             running=running,
             decisions=approvals.decisions,
+            words=words,
         )
 
     async def _resumed_at(self, message: RoutedMessage) -> ChatAddress:

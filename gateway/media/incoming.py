@@ -36,6 +36,8 @@ TRIES: Final = 3
 TRY_AGAIN_AFTER: Final = 2.0
 PATIENCE: Final = 120.0
 """Time-out for one file in seconds, because the answer waits for it."""
+VOICE: Final = ", a voice message"
+NOT_TRANSCRIBED: Final = "[it was not transcribed]"
 PICTURE_BYTES: Final = 5_000_000
 """Total bytes of pictures in one message, because model requests have a maximum size."""
 
@@ -118,6 +120,25 @@ class IncomingFiles:
                 f"[{len(left)} more files were not downloaded (at most {settings.max_count} per message): {names}]"
             )
         return taken
+
+    async def named(self, sandbox: WorkspaceSandbox, arrived: RoutedMessage) -> list[str]:
+        """Return what names the files of a message that is not worked on any more: where they lie, as far as they were downloaded."""
+        attachments, folder = arrived.inbound.attachments, arrived.route.audience.inbox
+        largest = self._settings(arrived.inbound.conversation).max_bytes
+        lines, missing = list[str](), list[str]()
+        for number, attachment in enumerate(attachments, 1):
+            try:
+                there = await asyncio.to_thread(_found, sandbox, folder, f"{arrived.row.uid}-{number}-", largest)
+            except WorkspaceFileError as trouble:
+                log.warning("a file of message %s could not be looked at: %s", arrived.row.uid, trouble)
+                there = None
+            if there is None:
+                missing.append(f"{_called(attachment)}{VOICE if attachment.kind == 'voice' else ''}")
+            else:
+                path, data = there
+                lines.append(_line_of(path, data, attachment))
+                lines += [NOT_TRANSCRIBED] * (attachment.recorded or attachment.kind == "voice")
+        return lines + [f"[with files that were not downloaded: {', '.join(missing)}]"] * bool(missing)
 
     async def _heard(
         self, conversation: SessionContext, arrived: RoutedMessage, data: bytes, attachment: Attachment
@@ -228,12 +249,8 @@ def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Atta
     """Describe a file; add it as a picture, or quote its text."""
     from agent.tools.image_resize import resized
 
-    page = is_page(data, path.name)
-    kind = HTML if page else media_type(data)
-    voice = ", a voice message" if attachment.kind == "voice" else ""
-    how = "; read shows its text" if kind in DOCUMENTS or page else ""
-    taken.lines.append(f"{FILE}{path} {format_size(len(data))} {kind}{voice}{how}]")
-    if kind == TEXT:
+    taken.lines.append(_line_of(path, data, attachment))
+    if media_type(data) == TEXT and not is_page(data, path.name):
         _quote(taken, data, inline, source("file", _called(attachment)))
         return
     if read_image_header(data) is None:
@@ -248,6 +265,13 @@ def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Atta
         return
     taken.shown += len(image.data)
     taken.pictures.append(image)
+
+
+def _line_of(path: PurePosixPath, data: bytes, attachment: Attachment) -> str:
+    page = is_page(data, path.name)
+    kind = HTML if page else media_type(data)
+    how = "; read shows its text" if kind in DOCUMENTS or page else ""
+    return f"{FILE}{path} {format_size(len(data))} {kind}{VOICE if attachment.kind == 'voice' else ''}{how}]"
 
 
 def _take_words(taken: StoredFiles, heard: Transcript, data: bytes) -> None:

@@ -185,6 +185,12 @@ class RoutedMessage(Struct, frozen=True, kw_only=True):
         return _ORIGINS[self.route.audience.kind] if self.automation is None else self.automation.origin
 
     @property
+    def says_something(self) -> bool:
+        """Whether there is anything in it that could be answered."""
+        instruction = self.automation.instruction if self.automation is not None else ""
+        return bool(self.inbound.text.strip() or instruction or self.inbound.attachments)
+
+    @property
     def platform_id(self) -> str | None:
         """The platform's id of the message, by which a reply can refer to it. None where no platform has the message."""
         return (self.inbound.message_id or None) if self.automation is None else None

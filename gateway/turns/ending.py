@@ -42,6 +42,7 @@ from gateway.routing.routed_message import RoutedMessage, is_isolated, to_say
 from gateway.settings.root import SettingsStore
 from gateway.telemetry.recorder import Telemetry
 from gateway.turns.turn_context import DEFECT, TurnContext, exit_of, in_words
+from gateway.turns.unanswered_words import UnansweredWords
 from gateway.turns.user_message import cut, label_of, unmarked
 from gateway.voice.spoken_replies import SpokenReplies
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ASKED_ELSEWHERE = "🔐 I need my owner's approval for this, and have asked for it. I go on once it is given."
+STOPPED: Final = "stopped by its owner"
 LONGEST_EVENT: Final = 1500
 """Characters of an isolated run's reply that the session of its chat is told."""
 
@@ -76,7 +78,7 @@ class TurnEndings:
     ``channel`` finds a conversation's channel. ``answered`` is called with messages whose turn is over; ``answering``
     returns the agents that answer in a conversation. ``asking`` makes the chunks of questions, and ``wake`` gets a turn that has nothing to
     wait for. ``resumed_at`` returns where a turn is answered that had to wait for its owner, ``name_at`` the name
-    that stands before an agent's words in a chat that other agents answer.
+    that stands before an agent's words in a chat that other agents answer. ``words`` keeps what was said in turns that end unanswered.
     """
 
     def __init__(
@@ -100,8 +102,10 @@ class TurnEndings:
         secret_filter: SecretFilter | None,
         spoken: SpokenReplies | None,
         telemetry: Telemetry,
+        words: UnansweredWords,
     ) -> None:
         self.telemetry = telemetry
+        self._words = words
         self.results = results
         self._agents = agents
         self._settings = settings
@@ -129,6 +133,8 @@ class TurnEndings:
             await self._suspend(context, blocks, result, questions)
             return
         failed = result.outcome == "failed"
+        if result.outcome == "stopped":
+            await self._words.of_turn(context, stopped=True)
         state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
         await self._finish(context, blocks, state, result.reply, result)
 
@@ -137,6 +143,7 @@ class TurnEndings:
     ) -> None:
         """End a turn over an error; over a defect where there is none to tell of."""
         text, exit_code = (DEFECT, errors.FAILED) if error is None else in_words(error)
+        await self._words.of_turn(context, stopped=False)
         await self._finish(context, blocks, "failed", text, None, exit_code=exit_code)
 
     async def _suspend(
@@ -245,7 +252,8 @@ class TurnEndings:
         if ticket.ending not in {"stop", "interrupt"}:
             await self._ledger.turns.interrupted(context.turn.id)
             return
-        reason = "stopped by its owner" if ticket.ending == "stop" else "interrupted by a newer message"
+        reason = STOPPED if ticket.ending == "stop" else "interrupted by a newer message"
+        await self._words.of_turn(context, stopped=True)
         if context.running.turn is not None:
             with contextlib.suppress(
                 AgentError

@@ -11,13 +11,13 @@ from datetime import datetime, timedelta, tzinfo
 
 from msgspec import Struct
 
-from agent.messages import AssistantMessage, Text, UserMessage
+from agent.messages import AssistantMessage, UserMessage
 from agent.taint import merged
 from agent.transcript.entries import Entry, Said, Unanswered
 from agent.transcript.history_view import UNANSWERED
 from gateway.ledger.rows import Turn, TurnEnd
 from gateway.routing.routed_message import RoutedMessage
-from gateway.turns.user_message import body, head_of, label_of, sources_of, unmarked, with_context
+from gateway.turns.user_message import label_of, of_text_alone, sources_of
 
 MAX_ATTEMPTS = 3
 FRESH = timedelta(minutes=30)
@@ -27,8 +27,6 @@ LATE = timedelta(hours=2)
 QUOTED_CHARS = 60
 UNSEEN_CHARS = 2000
 """Characters quoted to the model of a message that the transcript does not hold."""
-KEPT_CHARS = 8000
-"""Characters that the transcript keeps of a message that was given up."""
 
 
 class GivenUp(Struct, frozen=True):
@@ -54,7 +52,7 @@ class GivenUp(Struct, frozen=True):
         They are made of their text alone, as it may be a file of theirs that cannot be worked on.
         """
         missing = [one for one in self.ended if one.automation is None and f"{self._name(one)}:0" not in held]
-        return {self._name(one): _of_text_alone(one) for one in missing}
+        return {self._name(one): of_text_alone(one) for one in missing}
 
     def entry(self, held: Collection[str]) -> Unanswered:
         """Return what the transcript is to say of it. ``held`` are the ids of its entries."""
@@ -149,20 +147,6 @@ def quoted_words(one: RoutedMessage, most: int = QUOTED_CHARS) -> str:
     """Return what a message says on one line, at most so many characters; the names of its files where it says nothing."""
     line = " ".join(one.inbound.text.split()) or ", ".join(file.name or file.kind for file in one.inbound.attachments)
     return line if len(line) <= most else f"{line[:most].rstrip()}…"
-
-
-def _of_text_alone(one: RoutedMessage) -> UserMessage:
-    """Return a message as the model would have been given it, without what its files hold."""
-    inbound, text = one.inbound, one.inbound.text
-    names = ", ".join(unmarked(file.name or file.kind) for file in inbound.attachments)
-    said = [
-        body(text if len(text) <= KEPT_CHARS else f"{text[:KEPT_CHARS]}\n\n[cut: this message has {len(text):,} characters]")
-    ]
-    said += [f"[with files that are not shown: {names}]"] * bool(names)
-    replied_to = ("quote",) if inbound.quoted else ()
-    shown = with_context(one, "\n".join(filter(None, said)), replied_to=replied_to)
-    taint = merged((*sources_of(one), *replied_to)) if sources_of(one) or replied_to else ()
-    return UserMessage(content=(Text(text=shown),), at=inbound.at, sender=head_of(one), taint=taint)
 
 
 def _speaker(one: RoutedMessage) -> str:

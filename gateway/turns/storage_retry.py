@@ -64,6 +64,8 @@ class StorageRetry:
         self._waiting: asyncio.Task[None] | None = None
         self._told = False
         self._closed = False
+        self.end_stopped: Callable[[QueuedMessage | InterruptedTurn], Awaitable[None]] = _not_connected
+        """Records that its owner stopped an item. Idempotent."""
         self.here: Callable[[str], bool] = lambda _session: True
         """Whether a session is this gateway's still, where several share them."""
 
@@ -102,7 +104,7 @@ class StorageRetry:
             try:
                 await self._store_stops()
                 for ended in self._ended:
-                    await self._end(ended)
+                    await self.end_stopped(ended)
                 found = [(session, await self._present(item, away=away)) for session, item, away in self._stopped]
                 if first and self._told:
                     await self._tell("💾 I can write again, and go on.")
@@ -127,14 +129,6 @@ class StorageRetry:
             await self._ledger.turns.interrupted(found.id)
         return InterruptedTurn(found)
 
-    async def _end(self, item: QueuedMessage | InterruptedTurn) -> None:
-        """Record that its owner stopped it. Idempotent."""
-        found = await self._found(item)
-        if isinstance(found, QueuedMessage):
-            await self._ledger.inbox.settle([found.row], "answered", reason="stopped by its owner")
-        elif found is not None:
-            await self._ledger.turns.finish(found.id, "stopped", reason="stopped by its owner")
-
     async def _found(self, item: QueuedMessage | InterruptedTurn) -> QueuedMessage | Turn | None:
         wanted = item.turn.id if isinstance(item, InterruptedTurn) else None
         if isinstance(item, QueuedMessage):
@@ -145,3 +139,7 @@ class StorageRetry:
                 return item
             wanted = rows[0].turn
         return next((turn for turn in await self._ledger.turns.unfinished() if turn.id == wanted), None)
+
+
+async def _not_connected(_item: QueuedMessage | InterruptedTurn) -> None:
+    raise RuntimeError("an item was stopped before the parts are connected")

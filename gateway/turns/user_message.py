@@ -6,7 +6,7 @@ What people wrote is escaped so that it cannot imitate the gateway's own marks: 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
@@ -128,6 +128,8 @@ ENOUGH = 20
 """Of a very long message so many characters a token are looked at: no text has more, and looking at it all would take seconds."""
 WEBHOOK_CHARS = 8000
 """The body of a webhook may have so many characters: nobody chose how many there are, and each call costs them."""
+KEPT_CHARS = 8000
+"""Characters that the transcript keeps of a message that no turn answers."""
 LOOKED_BACK = 200
 """Entries of the history in which a quoted message is looked for."""
 _NO_LETTERS = re.compile(r"[\W_]+")
@@ -167,17 +169,39 @@ async def user_message(
     return UserMessage(content=(Text(text=text), *taken.pictures), at=inbound.at, sender=head_of(message), taint=taint)
 
 
+def of_text_alone(message: RoutedMessage, files: Sequence[str] | None = None, marks: Marks = random_mark) -> UserMessage:
+    """Return a message as the model would have been given it, without what its files hold. ``files`` are lines that name these."""
+    inbound, text = message.inbound, message.inbound.text
+    cut = "" if len(text) <= KEPT_CHARS else f"[cut: this message has {len(text):,} characters]"
+    if message.automation is not None:
+        return _of_automation(message, message.automation, unmarked(text[:KEPT_CHARS]), cut, marks)
+    if files is None:
+        names = ", ".join(unmarked(file.name or file.kind) for file in inbound.attachments)
+        files = [f"[with files that are not shown: {names}]"] * bool(names)
+    said = body(text[:KEPT_CHARS] + (f"\n\n{cut}" if cut else ""), marks)
+    replied_to = ("quote",) if inbound.quoted else ()
+    shown = with_context(message, "\n".join(filter(None, [said, *files])), marks, replied_to=replied_to)
+    taint = merged((*sources_of(message), *replied_to)) if sources_of(message) or replied_to else ()
+    return UserMessage(content=(Text(text=shown),), at=inbound.at, sender=head_of(message), taint=taint)
+
+
 async def _automated(conversation: SessionContext, message: RoutedMessage, automation: Automation, marks: Marks) -> UserMessage:
     """Return the message of an automation. Text with sources is fenced; the instruction stands before the fence."""
-    inbound, taint = message.inbound, sources_of(message)
     most = WEBHOOK_CHARS if automation.origin == "webhook" else None
-    shown, cut = await _shortened(conversation, inbound.text, message.row.uid, taint, most)
-    text = unmarked(shown)
+    shown, cut = await _shortened(conversation, message.inbound.text, message.row.uid, sources_of(message), most)
+    return _of_automation(message, automation, unmarked(shown), cut, marks)
+
+
+def _of_automation(message: RoutedMessage, automation: Automation, text: str, cut: str, marks: Marks) -> UserMessage:
     if automation.sources and text:
         text = fenced(text, automation.sources, marks)
     text = "\n".join(filter(None, [*message.context_events, automation.instruction, text, cut]))
     return UserMessage(
-        content=(Text(text=text),), at=inbound.at, sender=head_of(message), taint=taint, automation=automation.origin
+        content=(Text(text=text),),
+        at=message.inbound.at,
+        sender=head_of(message),
+        taint=sources_of(message),
+        automation=automation.origin,
     )
 
 

@@ -43,9 +43,10 @@ from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import agent_of
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.turns.answering import Answering
-from gateway.turns.ending import TurnEndings, marked, unasked_of
+from gateway.turns.ending import STOPPED, TurnEndings, marked, unasked_of
 from gateway.turns.turn_code import load_turn_code
 from gateway.turns.turn_context import TurnContext, bound, in_words, turn_facts
+from gateway.turns.unanswered_words import UnansweredWords
 
 if TYPE_CHECKING:
     from gateway.turns.interrupted import GivenUp
@@ -117,7 +118,9 @@ class TurnWorker:
         rights: CommandRights,
         running: dict[str, RunningTurn],
         decisions: Decisions,
+        words: UnansweredWords,
     ) -> None:
+        self._words = words
         self._decisions = decisions
         self._rights = rights
         self._ledger = ledger
@@ -148,6 +151,18 @@ class TurnWorker:
                     await work()
                 case QueuedMessage() as head:
                     await self._queued(ticket, head)
+
+    async def end_stopped(self, item: QueuedMessage | InterruptedTurn) -> None:
+        """End what its owner stopped, as soon as that can be stored. Idempotent."""
+        turn = item.turn if isinstance(item, InterruptedTurn) else None
+        if isinstance(item, QueuedMessage):
+            rows = await self._ledger.inbox.rows([item.row])
+            if rows and rows[0].turn is not None and rows[0].state == "claimed":
+                turn = await self._ledger.turns.get(rows[0].turn)
+            else:
+                await self._end_unbegun([item.row])
+        if turn is not None:
+            await self._end_not_resumed(turn)
 
     def report_failure(self, item: Any, error: Exception, *, stopped: bool = False) -> None:
         """Tell a waiting client that its message could not be handled. It stays in the inbox, unless its owner stopped it."""
@@ -201,17 +216,42 @@ class TurnWorker:
     async def _end_stopped(self, ticket: Ticket[Any], items: Sequence[QueuedMessage]) -> None:
         """End messages that their owner stopped before their turn began."""
         if ticket.ending == "stop":
-            await self._ledger.inbox.settle([item.row for item in items], "answered", reason="stopped by its owner")
+            await self._end_unbegun([item.row for item in items])
             for item in items:
                 stopped = STOPPED_COMMAND if not item.group_key else "it was stopped"
                 show_frame(self._channel(item.place), item.place, Rejected(item.message_id, stopped))
+
+    async def _end_unbegun(self, rows: Sequence[int]) -> None:
+        """End waiting messages, with their words in the transcript. Idempotent.
+
+        Those of people are given to a turn first, so that after a crash in between they have the same names in the transcript.
+        """
+        found = [one for one in await self._read(rows) if one.row.state == "waiting"]
+        agent = self._agents.get(found[0].route.agent) if found else None
+        if agent is not None:
+            said = [one for one in found if one.command_for(agent.triggers) is None and one.says_something]
+            record = await self._present_session(agent, said[0]) if said else None
+            if record is not None and said[0].automation is not None:
+                await self._words.keep(agent, record, said)
+            elif record is not None:
+                turn, claimed = await self._claimed(agent, said)
+                await self._words.keep(agent, record, claimed)
+                await self._endings.end(turn.id, "stopped", claimed[0], reason=STOPPED)
+        await self._ledger.inbox.settle(rows, "answered", reason=STOPPED)
+
+    async def _present_session(self, agent: RunningAgent, message: RoutedMessage) -> SessionRecord | None:
+        """Return the session of a message that begins no turn: a reset that is due is left to the next one, which does."""
+        route, place = message.route, message.inbound.conversation
+        record = agent.store.get(route.session)
+        if record is not None or message.automation is not None:
+            return record
+        return await agent.current(route.session, route.audience, address=place.address, space=place.space or "")
 
     async def _messages(self, ticket: Ticket[Any], found: Sequence[RoutedMessage], running: RunningTurn) -> None:
         message, route = found[0], found[0].route
         agent = self._agents[route.agent]
         with bound(**_names(message)):
-            told = message.inbound.text.strip() or (message.automation is not None and message.automation.instruction)
-            if not told and not message.inbound.attachments:
+            if not message.says_something:
                 await self._ledger.inbox.settle([message.row.id], "ignored", reason="empty")
                 self._endings.done(message, turn_facts(agent.id, route.session, "", ""))
                 return
@@ -255,17 +295,31 @@ class TurnWorker:
         return turn, [edited.get(one.row.id, one) for one in found]
 
     async def _resume(self, ticket: Ticket[Any], turn: Turn) -> None:
+        try:
+            context = None if _is_stopped(ticket) else await self._taken_up(ticket, turn)
+        except asyncio.CancelledError:
+            if _is_stopped(ticket):
+                await run_despite_cancel(self._end_not_resumed(turn))
+            raise
+        if context is None and _is_stopped(ticket):
+            await self._end_not_resumed(turn)
+        if context is None:
+            return
+        self._running[turn.session] = context.running
+        with bound(**_names(context.message)):
+            try:
+                await self._answering.answer(ticket, context)
+            finally:
+                del self._running[turn.session]
+
+    async def _taken_up(self, ticket: Ticket[Any], turn: Turn) -> TurnContext | None:
+        """Begin another attempt at a turn; None where it is not gone on with, and has ended."""
         from gateway.turns.interrupted import given_up
 
         found = await self._read(turn.inbox)
-        if ticket.ending == "stop":
-            await self._endings.end(turn.id, "stopped", found[0] if found else None, reason="stopped by its owner")
-            if found:
-                self._endings.all_done(found, turn_facts(turn.agent, turn.session, "", ""))
-            return
         if not found:
             await self._endings.end(turn.id, "failed", reason="its message cannot be read any more")
-            return
+            return None
         message = found[0]
         agent = self._agents.get(turn.agent)
         record = agent.store.get(turn.session) if agent else None
@@ -276,23 +330,33 @@ class TurnWorker:
             assert over is not None
             if agent is not None and record is not None:
                 over = await self._record_given_up(agent, record, over, judged)
-            await self._give_up(ticket, turn, over)
-            return
+            await finish_despite_cancel(self._give_up(ticket, turn, over))
+            return None
         asked = await self._ledger.approvals.of_turn(turn.id)
         if _pointless(asked, record):
             await self._end_withdrawn(agent, record, turn, found, asked)
-            return
+            return None
         turn = await finish_despite_cancel(self._ledger.turns.retry(turn.id))
         items = [self._queue.item(one) for one in found]
-        running = self._running[turn.session] = RunningTurn(turn.session, items[0].group_key, items)
-        with bound(**_names(message)):
-            greeting = "(I was restarted and went on.)" if turn.attempt > 1 and message.automation is None else ""
-            try:
-                await self._answering.answer(
-                    ticket, TurnContext(agent, message, found[1:], record, turn, greeting, running, asked)
-                )
-            finally:
-                del self._running[turn.session]
+        running = RunningTurn(turn.session, items[0].group_key, items)
+        greeting = "(I was restarted and went on.)" if turn.attempt > 1 and message.automation is None else ""
+        return TurnContext(agent, message, found[1:], record, turn, greeting, running, asked)
+
+    async def _end_not_resumed(self, turn: Turn) -> None:
+        """End a turn that its owner stopped before it was taken up, with its words in the transcript. Idempotent."""
+        present = await self._ledger.turns.get(turn.id)
+        if present is None or present.state != "running":
+            return
+        found = await self._read(present.inbox)
+        agent = self._agents.get(turn.agent)
+        record = agent.store.get(turn.session) if agent is not None else None
+        if agent is not None and record is not None and found:
+            asked = await self._ledger.approvals.of_turn(turn.id)
+            if all(one.transcript == record.session for one in asked):  # otherwise a session has them that was left since
+                await self._words.keep(agent, record, found)
+        await self._endings.end(turn.id, "stopped", found[0] if found else None, reason=STOPPED)
+        if found:
+            self._endings.all_done(found, turn_facts(turn.agent, turn.session, "", ""))
 
     async def _end_withdrawn(
         self, agent: RunningAgent, record: SessionRecord, turn: Turn, found: Sequence[RoutedMessage], asked: Sequence[Approval]
@@ -381,6 +445,10 @@ class TurnWorker:
             chunks = [replace(one, key=f"{message.row.uid}.c.{n}") for n, one in enumerate(chunks)]
         keys = await self._ledger.inbox.settle([message.row.id], "answered", reply=chunks)
         self._endings.done(message, turn_facts(agent.id, record.key, record.session, reply, keys=keys, exit_code=exit_code))
+
+
+def _is_stopped(ticket: Ticket[Any]) -> bool:
+    return ticket.ending == "stop"
 
 
 def _pointless(asked: Sequence[Approval], record: SessionRecord) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from agent.events import TextDelta
 from agent.messages import ToolCall, ToolMessage
 from agent.models.scripted import Stall
+from agent.transcript.history_view import STOPPED_SILENT
 from gateway.ledger.sqlite import SqliteLedger
 from tests.peers.wire import picture
 from tests.queueing.conftest import Slow, newest
@@ -550,7 +551,8 @@ async def test_stop_is_also_for_what_interrupted_and_waits_out_its_pause(town: M
     assert [row.state for row in rows] == ["answered"] * 3
     assert rows[1].reason == "stopped by its owner"
     assert wire.said()[1].endswith("and now?")
-    assert "no: to ten" not in str(t.model.requests[-1].messages)
+    assert t.model.requests[-1].messages[-2].text == STOPPED_SILENT, "what was stopped stays said, and is not answered"
+    assert "no: to ten" in t.model.requests[-1].messages[-3].text
 
 
 @parametrize_some(5, "steps", range(0, 60, 3))

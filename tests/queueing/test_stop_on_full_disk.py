@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent.transcript.history_view import STOPPED_SILENT
 from gateway.base.errors import StorageFailed
 from gateway.inbound.message_routing import NewMessage
 from gateway.inbound.pipeline import to_arrival
@@ -54,11 +55,13 @@ async def test_stop_ends_the_turn_and_says_so_although_nothing_can_be_written(to
             assert wire.said() == ["⏹️ Stopped."], "offered again, it is the same wish"
         await room_again(t, house)
         await wire.say("and now?")
-        await wire.until(lambda: "re: long work | and now?" in wire.said())
+        await wire.until(lambda: "re: and now?" in wire.said())
         await wire.deliver(stop)
         await house.lanes.quiet()
         rows = await house.ledger.inbox.latest(("answered",))
-    assert [text for text in wire.said() if not text.startswith(("💾", "⚠️"))] == ["⏹️ Stopped.", "re: long work | and now?"]
+    assert [text for text in wire.said() if not text.startswith(("💾", "⚠️"))] == ["⏹️ Stopped.", "re: and now?"]
+    said = [message.text for message in t.model.requests[-1].messages][-3:]
+    assert (said[0].splitlines()[-1], said[1]) == ("long work", STOPPED_SILENT)
     assert [row.reason for row in rows] == ["stopped by its owner", None, "urgent"]
     assert not slow.gate.is_set()
 
@@ -80,7 +83,7 @@ async def test_a_stop_that_was_stored_late_stops_nothing_that_was_begun_since(to
         await second.began.wait()
         await wire.deliver(stop)
         second.gate.set()
-        await wire.until(lambda: "re: long work | other work" in wire.said())
+        await wire.until(lambda: "re: other work" in wire.said())
     assert wire.said().count("⏹️ Stopped.") == 1
 
 

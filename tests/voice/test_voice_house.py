@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from agent.models.scripted import Stall
+from agent.transcript.history_view import STOPPED_SILENT
 from tests.gateway.test_telegram_house import ANNA, Home
 from tests.peers.speech import SpeechPeer
 from tests.peers.telegram import TelegramPeer
@@ -90,3 +92,18 @@ async def test_a_turn_that_is_cut_off_asks_the_speech_server_no_second_time(parl
     assert said[0].endswith("🎤 “remember the milk”")
     assert said[1] == "here I am"
     assert len(parlour.speech.heard) == 1
+
+
+async def test_a_voice_message_that_is_stopped_while_it_is_transcribed_is_named(parlour: Parlour) -> None:
+    parlour.speech.moods = ["hang"]
+    async with parlour.lived_in(more=parlour.asking()) as house:
+        await parlour.speak()
+        await parlour.speech.hanging.wait()
+        await parlour.peer.say(ANNA, "/stop")
+        assert await parlour.says(1) == ["⏹️ Stopped."]
+        await house.lanes.quiet()
+        await parlour.peer.say(ANNA, "what now?")
+        await parlour.says(2)
+    shown = next(one for one in parlour.seen.shown if "what now?" in one)
+    assert re.search(r"\[file: inbox/\S+ \d+ bytes audio/ogg, a voice message\]\n\[it was not transcribed\]", shown), shown
+    assert shown.index("a voice message") < shown.index(STOPPED_SILENT) < shown.index("what now?")
