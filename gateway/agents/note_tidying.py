@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -27,6 +28,7 @@ from gateway.budget.budget_guard import Spender
 from memory.errors import MemoryTrouble
 from memory.notes.tidying import (
     Proposal,
+    Rejection,
     ShownLine,
     Trusted,
     as_json,
@@ -48,6 +50,7 @@ _FORM: Final = 2
 """The form of proposals that are kept: those of the first did not name the lines that they rely on, and are dropped."""
 _ANSWER_TOKENS: Final = 4_000
 _MOST: Final = 30
+_MOST_REJECTED: Final = 1000
 _INSTRUCTIONS: Final = """\
 You tidy the notes that an assistant keeps for its owner. Below are lines of them, each as PATH:NUMBER, a tab and the text. \
 MEMORY.md holds lasting facts; the files named after a day hold what happened on it. Find:
@@ -90,8 +93,7 @@ class NoteTidying:
             unread = await asyncio.to_thread(notes_left_out, memory.sources)
             without = await asyncio.to_thread(why_without_promotions, memory.sources, unread, trusted, most_chars=MOST_CHARS)
             found, refused = await self._asked(running, lines, limit_usd, promotions=not without) if lines else ([], 0)
-            dismissed = set(kept["dismissed"])
-            proposals = [one for one in found if one.id not in dismissed][:_MOST]
+            proposals = [one for one in found if not _is_rejected(one, kept)][:_MOST]
             kept |= {"at": self._clock.now().isoformat(), "proposals": as_json(proposals), "notShown": left_out}
             kept |= {"refused": refused, "unread": unread, "noPromotions": without}
             await asyncio.to_thread(self._keep, agent, kept)
@@ -109,7 +111,8 @@ class NoteTidying:
             results = [await self._carried_out(memory, one, waiting.get(one)) for one in accept]
             decided = {*accept, *dismiss}
             kept["proposals"] = as_json([one for one in waiting.values() if one.id not in decided])
-            kept["dismissed"] = [*kept["dismissed"], *(one for one in dismiss if one in waiting)][-1000:]
+            rejected = [asdict(Rejection.of(waiting[one])) for one in dismiss if one in waiting]
+            kept["rejected"] = [*kept["rejected"], *rejected][-_MOST_REJECTED:]
             await asyncio.to_thread(self._keep, agent, kept)
         return {"results": results, "waiting": len(kept["proposals"])}
 
@@ -182,12 +185,14 @@ class NoteTidying:
             if kept.get("form") != _FORM:
                 kept["proposals"] = []
             from_json(kept["proposals"])
+            _rejections(kept)
         except (OSError, ValueError, KeyError, TypeError):
             kept = {}
         return {
             "at": "",
             "proposals": [],
             "dismissed": [],
+            "rejected": [],
             "notShown": 0,
             "refused": 0,
             "unread": {},
@@ -213,6 +218,15 @@ class NoteTidying:
         ]
         facts = {name: kept[name] for name in ("at", "notShown", "refused", "unread", "noPromotions")}
         return {"proposals": proposals, "asked": asked, **facts}
+
+
+def _rejections(kept: dict[str, Any]) -> list[Rejection]:
+    return [Rejection(one["effect"], tuple(one["lines"])) for one in kept.get("rejected", ())]
+
+
+def _is_rejected(proposal: Proposal, kept: dict[str, Any]) -> bool:
+    """Whether the owner rejected it. Former releases kept the ids of what was rejected (``dismissed``)."""
+    return proposal.id in kept["dismissed"] or any(one.concerns(proposal) for one in _rejections(kept))
 
 
 def _trusted(untrusted: UntrustedFiles) -> Trusted:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
@@ -19,6 +20,7 @@ from memory.notes.sources import FOLDER, LONG_TERM, NoteSources, audience_of
 Trusted = Callable[[str, str], Collection[str]]
 """Takes the path and the text of a note, and returns the lines of it that hold nothing untrusted."""
 Kind = Literal["merge", "contradiction", "stale", "promote"]
+Effect = Literal["joining", "rewording", "removal", "promotion"]
 
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 LONGEST_LINE: Final = 600
@@ -79,6 +81,15 @@ class Proposal:
             said = json.dumps([(edit.path, edit.line.text if edit.line else None, edit.new) for edit in changes])
             object.__setattr__(self, "id", hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:8])
 
+    @property
+    def effect(self) -> Effect:
+        """What becomes of its lines, whatever the words."""
+        if self.kind == "promote":
+            return "promotion"
+        if all(edit.new is None for edit in self.edits):
+            return "removal"
+        return "joining" if len(self.edits) > 1 else "rewording"
+
     def diff(self) -> str:
         """Return it as the lines of a diff, by note."""
         rows: list[str] = []
@@ -91,6 +102,28 @@ class Proposal:
                     rows += [f"-{edit.line.text}"] if edit.line is not None else []
                     rows += [f"+{edit.new}"] if edit.new is not None else []
         return "\n".join(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """What the owner does not want to be asked again: an effect on lines, of which the hashes of their texts are kept."""
+
+    effect: Effect
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, proposal: Proposal) -> Rejection:
+        """Reject a proposal, in whatever words it comes again."""
+        texts = (edit.line.text.strip() for edit in proposal.edits if edit.line is not None)
+        return cls(
+            proposal.effect,
+            tuple(sorted(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16] for text in texts)),
+        )
+
+    def concerns(self, proposal: Proposal) -> bool:
+        """Whether a proposal does the same to these lines, alone or among others."""
+        other = Rejection.of(proposal)
+        return self.effect == other.effect and Counter(self.lines) <= Counter(other.lines)
 
 
 def shown_lines(sources: NoteSources, trusted: Trusted, *, most_chars: int) -> tuple[list[ShownLine], int]:

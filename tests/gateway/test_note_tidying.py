@@ -154,6 +154,69 @@ async def test_what_was_dismissed_is_not_proposed_again(street: Callable[..., St
         assert (again["asked"], again["proposals"]) == (True, [])
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"text": "- Alice likes tea best, and drinks it."},
+        {"text": "- Tea is what Alice drinks"},
+        {"text": "- Alice drinks tea"},
+        {"lines": ["MEMORY.md:4", "MEMORY.md:3"]},
+        {"kind": "contradiction"},
+        {"lines": [*MERGE["lines"], "MEMORY.md:5"]},
+    ],
+    ids=["a full stop", "other words", "one of the lines", "another order", "another kind", "one more line"],
+)
+async def test_what_was_dismissed_is_not_proposed_again_in_other_words(
+    street: Callable[..., Street], again: dict[str, Any]
+) -> None:
+    here = street()
+    noted(here)
+    answers = [[MERGE], [{**MERGE, **again}]]
+    here.model.reply_with(lambda _: json.dumps(answers.pop(0)))
+    async with here.house() as (house, _):
+        calls = house.calls()
+        [proposal] = (await calls["memory.tidy"](agent="main"))["proposals"]
+        await calls["memory.tidyDecide"](agent="main", accept=[], dismiss=[proposal["id"]])
+        assert (await calls["memory.tidy"](agent="main"))["proposals"] == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"lines": ["MEMORY.md:4", "MEMORY.md:5"]},
+        {"kind": "stale", "lines": MERGE["lines"], "text": ""},
+        {"kind": "stale", "lines": ["MEMORY.md:3"], "text": "- tea"},
+    ],
+    ids=["other lines", "removed", "reworded"],
+)
+async def test_what_does_something_else_than_what_was_dismissed_is_proposed(
+    street: Callable[..., Street], other: dict[str, Any]
+) -> None:
+    here = street()
+    noted(here)
+    answers = [[MERGE], [{**MERGE, **other}]]
+    here.model.reply_with(lambda _: json.dumps(answers.pop(0)))
+    async with here.house() as (house, _):
+        calls = house.calls()
+        [proposal] = (await calls["memory.tidy"](agent="main"))["proposals"]
+        await calls["memory.tidyDecide"](agent="main", accept=[], dismiss=[proposal["id"]])
+        assert len((await calls["memory.tidy"](agent="main"))["proposals"]) == 1
+
+
+async def test_what_a_former_release_dismissed_by_its_id_is_not_proposed_again(street: Callable[..., Street]) -> None:
+    here = street()
+    noted(here)
+    here.model.reply_with(lambda _: json.dumps([MERGE]))
+    async with here.house() as (house, _):
+        calls = house.calls()
+        [proposal] = (await calls["memory.tidy"](agent="main"))["proposals"]
+        state = next((here.root / "home").rglob("tidy.json"))
+        former = json.loads(state.read_text())
+        del former["rejected"]
+        state.write_text(json.dumps(former | {"proposals": [], "dismissed": [proposal["id"]]}))
+        assert (await calls["memory.tidy"](agent="main"))["proposals"] == []
+
+
 async def test_it_is_told_that_a_language_model_is_needed_and_a_used_up_limit_is_named(street: Callable[..., Street]) -> None:
     here = street(agent={"model": "notebook"})
     noted(here)
