@@ -7,8 +7,9 @@ import random as system_random
 from typing import TYPE_CHECKING, Literal
 
 from channels.common.backoff import LONGEST
-from channels.common.chat_channel import ChatChannel, Previews
+from channels.common.chat_channel import ChatChannel
 from channels.common.chunking import fitted
+from channels.common.previews import Previews
 from channels.discord.markup import written
 from channels.discord.token_conflict import TokenConflict
 from channels.errors import ChannelError, NotFetched, NotSent
@@ -45,6 +46,8 @@ class DiscordChannel(ChatChannel):
     PARTS = ("receiving", "sending", "attachments", "bot_reactions", "auto_threads")
     voice_format: Literal["opus", "mp3"] = "opus"
     repeats_safely = True
+    posts_once = 120.0
+    """Discord compares nonces for some minutes; see ``channels.common.previews``."""
 
     def __init__(
         self,
@@ -82,7 +85,8 @@ class DiscordChannel(ChatChannel):
         self._reactions = BotReactions()
         self._threads = AutoThreads(self._settings, self.account, self._log)
         try:
-            await self._reconnecting(lambda backoff: self._listen(sink, backoff))
+            async with self._keeping(self._previews, sink):
+                await self._reconnecting(lambda backoff: self._listen(sink, backoff))
         finally:
             self._receiver = None
 
@@ -165,13 +169,17 @@ class DiscordChannel(ChatChannel):
     async def _show_typing(self, conversation: ChatAddress) -> None:
         await self._sender().typing(conversation)
 
-    async def post(self, conversation: ChatAddress, text: str) -> str:
-        """Post a preview; see ``channels.common.chat_channel``."""
-        return await self._sender().post(conversation, self._shortened(text))
+    async def post(self, conversation: ChatAddress, text: str, key: str) -> str:
+        """Post a preview; see ``channels.common.previews``."""
+        return await self._sender().post(conversation, self._shortened(text), key)
 
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
-        """Edit a preview; see ``channels.common.chat_channel``."""
+        """Edit a preview; see ``channels.common.previews``."""
         await self._sender().edit(conversation, message, self._shortened(text))
+
+    async def remove(self, conversation: ChatAddress, message: str) -> None:
+        """Delete a preview; see ``channels.common.previews``."""
+        await self._sender().remove(conversation, message)
 
     async def probe(self) -> str:
         """Ask who the bot is, and return its name, such as ``my_bot``.

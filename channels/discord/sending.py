@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import discord
 from discord.http import MultipartParameters
 
-from channels.common.chat_channel import PREFIX, Previews
+from channels.common.previews import PREFIX, Previews
 from channels.discord.api_errors import TROUBLE, send_error
 from channels.discord.channel_directory import SLACK_SECONDS, first_id, made_at
 from channels.discord.gateway_client import GatewayClient
@@ -40,6 +40,8 @@ AFTER = "after:"
 LONG = timedelta(seconds=30)
 """A preview that stood for longer may have been left by whoever waited for the answer."""
 LOOK_BACK = 100
+MOST_LETTERS = 2000
+"""The most letters that a message of Discord has."""
 SLOWEST = 50_000
 """Bytes a second below which sending a file is given up."""
 
@@ -86,6 +88,7 @@ class Sender:
         began = self._clock.now()
         if preview is not None:
             await record(PREFIX + preview)
+            await previews.settle(outbound.conversation, preview)
         elif outbound.recorded is None:
             await record(f"{AFTER}{max(0, first_id(began) - (SLACK_SECONDS * 1000 << 22))}")
         try:
@@ -94,11 +97,13 @@ class Sender:
                 anew = preview is None or outbound.reply_to is not None or began - made_at(preview) > LONG
                 if preview is not None and not anew and await self._finished(channel, preview, outbound):
                     return Sent(platform_id=preview)
+                outbound = _fitting(previews.marked(outbound), outbound)
                 found = await self._found(channel, outbound, preview) if outbound.uncertain else None
                 sent = found or await self._post(channel, outbound)
                 self._conflict.ours(sent)
                 if preview is not None:
                     await self._remove(channel, preview)
+                await previews.told(outbound)
                 return Sent(platform_id=sent)
         except TROUBLE as error:
             raise send_error(error) from error
@@ -168,13 +173,18 @@ class Sender:
                 return str(one["id"])
         return None
 
-    async def post(self, conversation: ChatAddress, text: str) -> str:
-        """Post the first preview, without a notification."""
+    async def post(self, conversation: ChatAddress, text: str, nonce: str) -> str:
+        """Post the first preview, without a notification. One with the same nonce that stands there is returned."""
         try:
             channel = await self.channel(conversation)
-            nonce = f"p{first_id(self._clock.now())}"
             self._conflict.ours(nonce)
-            message = {"content": text, "nonce": nonce, "flags": QUIETLY | SILENTLY, "allowed_mentions": NO_PINGS}
+            message = {
+                "content": text,
+                "nonce": nonce,
+                "enforce_nonce": True,
+                "flags": QUIETLY | SILENTLY,
+                "allowed_mentions": NO_PINGS,
+            }
             posted: dict[str, Any] = dict(
                 await self._link().http.send_message(channel, params=MultipartParameters(message, None, None))
             )
@@ -187,6 +197,15 @@ class Sender:
         """Edit a preview."""
         try:
             await self._edit(await self.channel(conversation), message, text)
+        except TROUBLE as error:
+            raise send_error(error) from error
+
+    async def remove(self, conversation: ChatAddress, message: str) -> None:
+        """Delete a preview."""
+        try:
+            channel = await self.channel(conversation)
+            with contextlib.suppress(discord.NotFound):
+                await self._link().http.delete_message(channel, number(message))
         except TROUBLE as error:
             raise send_error(error) from error
 
@@ -236,6 +255,10 @@ def _size(enclosure: OutboundFile | None, most_mb: float) -> int:
 
 def _reply(channel: int, message: str) -> dict[str, Any]:
     return {"message_id": str(number(message)), "channel_id": str(channel), "fail_if_not_exists": False}
+
+
+def _fitting(marked: Outbound, plain: Outbound) -> Outbound:
+    return marked if len(written(marked.text)) <= MOST_LETTERS else plain
 
 
 def _after(recorded: str | None, prefix: str) -> str | None:

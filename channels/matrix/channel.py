@@ -8,7 +8,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from channels.common.chat_channel import ChatChannel, Previews
+from channels.common.chat_channel import ChatChannel
+from channels.common.previews import Previews
 from channels.errors import ChannelBroken, ChannelError, NotSent
 from channels.matrix.markup import chunks
 
@@ -45,6 +46,8 @@ class MatrixChannel(ChatChannel):
     name = "matrix"
     PARTS = ("receiving", "sending", "own_reactions", "device")
     repeats_safely = True
+    posts_once = 6 * 3600.0
+    """Homeservers compare transaction ids; see ``channels.common.previews``."""
     voice_format = "opus"
 
     def __init__(
@@ -97,7 +100,8 @@ class MatrixChannel(ChatChannel):
         from channels.matrix.own_reactions import OwnReactions
 
         self._reactions = OwnReactions()
-        await self._reconnecting(lambda backoff: self._listen(sink, backoff))
+        async with self._keeping(self._previews, sink):
+            await self._reconnecting(lambda backoff: self._listen(sink, backoff))
 
     async def _listen(self, sink: InboundSink, backoff: Backoff) -> None:
         from channels.matrix.api_errors import broken, signed_out
@@ -212,17 +216,21 @@ class MatrixChannel(ChatChannel):
     async def _show_typing(self, conversation: ChatAddress) -> None:
         await self._connected().typing(conversation, TYPING_SECONDS)
 
-    async def post(self, conversation: ChatAddress, text: str) -> str:
-        """Post a preview; see ``channels.common.chat_channel``."""
-        posted = await self._connected().post(conversation, self._shortened(text), f"hb.p.{uuid.uuid4().hex}")
+    async def post(self, conversation: ChatAddress, text: str, key: str) -> str:
+        """Post a preview; see ``channels.common.previews``."""
+        posted = await self._connected().post(conversation, self._shortened(text), f"hb.{key}")
         self._shown[posted] = self._clock.monotonic()
         while len(self._shown) > 100:  # noqa: PLR2004 - previews of turns that run, and of some that were cut off
             del self._shown[next(iter(self._shown))]
         return posted
 
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
-        """Edit a preview; see ``channels.common.chat_channel``."""
+        """Edit a preview; see ``channels.common.previews``."""
         await self._connected().edit(conversation, message, self._shortened(text), f"hb.p.{uuid.uuid4().hex}")
+
+    async def remove(self, conversation: ChatAddress, message: str) -> None:
+        """Delete a preview; see ``channels.common.previews``."""
+        await self._connected().remove(conversation, message)
 
     async def probe(self) -> str:
         """Ask who the account is, and return its id. Where only a password is known, it signs in and out again.

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from channels.common.chat_channel import PREFIX, Previews
+from channels.common.previews import PREFIX, Previews
 from channels.errors import NotSent
 from channels.matrix.api_errors import send_error
 from channels.matrix.http_api import TROUBLE, MatrixHttp, event_of, path
@@ -82,6 +82,7 @@ class Outgoing:
             preview = await previews.take(outbound.conversation, outbound.turn)
         if preview is not None:
             await record(PREFIX + preview)
+            await previews.settle(outbound.conversation, preview)
         elif outbound.recorded is None:
             await record(f"{BEGUN}{int(self.clock.now().timestamp())}:{self.device}")
         try:
@@ -189,6 +190,13 @@ class Outgoing:
         room = self.room(conversation)
         content = reply_to(text_content(text), thread=conversation.thread, message=None)
         return await self._shown(room, content, transaction)
+
+    async def remove(self, conversation: ChatAddress, message: str) -> None:
+        """Delete a preview. Raises ChannelError."""
+        try:
+            await self._redact(self.room(conversation), message, f"p{message}")
+        except TROUBLE as error:
+            raise send_error(error) from error
 
     async def edit(self, conversation: ChatAddress, message: str, text: str, transaction: str) -> None:
         """Edit a preview. Raises ChannelError."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from channels.common.backoff import LONGEST
-from channels.common.chat_channel import ChatChannel, Previews
+from channels.common.chat_channel import ChatChannel
 from channels.common.chunking import fitted
+from channels.common.previews import Previews
 from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent
 from channels.protocol import HookAnswer
 from channels.slack.block_kit import longer
@@ -58,6 +59,9 @@ class SlackChannel(ChatChannel):
     name = "slack"
     PARTS = ("socket_mode", "http_mode", "sending", "file_transfer", "reactions")
 
+    posts_once = 0.0
+    """Slack takes the same message twice; see ``channels.common.previews``."""
+
     def __init__(
         self,
         settings: SlackSettings,
@@ -95,7 +99,8 @@ class SlackChannel(ChatChannel):
         from channels.slack.http_mode import Signature
 
         self._signature = Signature(self._settings, self._clock) if self.hooked else None
-        await self._reconnecting(lambda _: self._listen(sink))
+        async with self._keeping(self._previews, sink):
+            await self._reconnecting(lambda _: self._listen(sink))
 
     async def _listen(self, sink: InboundSink) -> None:
         from channels.slack.web_client import make_session, make_web
@@ -190,13 +195,17 @@ class SlackChannel(ChatChannel):
         if self._line is not None:
             await self._line.sender.typing(conversation)
 
-    async def post(self, conversation: ChatAddress, text: str) -> str:
-        """Post a preview; see ``channels.common.chat_channel``."""
+    async def post(self, conversation: ChatAddress, text: str, key: str) -> str:  # noqa: ARG002 - Slack has no key for a message
+        """Post a preview; see ``channels.common.previews``."""
         return await self._open().sender.post(conversation, text, self.chunks)
 
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
-        """Edit a preview; see ``channels.common.chat_channel``."""
+        """Edit a preview; see ``channels.common.previews``."""
         await self._open().sender.edit(conversation, message, text, self.chunks)
+
+    async def remove(self, conversation: ChatAddress, message: str) -> None:
+        """Delete a preview; see ``channels.common.previews``."""
+        await self._open().sender.remove(conversation, message)
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
         """Save a file that came with a message; see ``channels.slack.file_transfer``."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from slack_sdk.errors import SlackApiError
 
-from channels.common.chat_channel import PREFIX, Previews
 from channels.common.log import Log
+from channels.common.previews import PREFIX, Previews
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 from channels.messages import Button, ChatAddress, Outbound, Sent, mark
 from channels.slack.answer_streams import STREAM, Streams
@@ -81,12 +81,20 @@ class Sender:
         """
         preview = await self._preview(outbound, previews)
         if preview is not None and outbound.enclosure is None:
-            await record((STREAM if self.streams.holds(preview) or _was(outbound, STREAM) else PREFIX) + preview)
+            perhaps_stream = self.streams.holds(preview) or previews.found(preview) or _was(outbound, STREAM)
+            note = (STREAM if perhaps_stream else PREFIX) + preview
+            await record(note)
+            outbound = replace(outbound, recorded=note)
+        if preview is not None:
+            await previews.settle(outbound.conversation, preview)
+        elif not outbound.uncertain:
+            outbound = previews.marked(outbound)
         try:
             channel = await self.channel(outbound.conversation)
             sent = await self._sent(channel, outbound, record, preview)
         except TROUBLE as error:
             raise self._told(error) from error
+        await previews.told(outbound)
         self._known.threads.put((channel, sent.platform_id), self._thread(outbound) or "")
         return sent
 
@@ -208,6 +216,18 @@ class Sender:
                 return
             await self._said(cut(text)[0], lambda said: self._edit(channel, message, said, for_show=True))
         except TROUBLE as error:
+            raise send_error(error) from error
+
+    async def remove(self, conversation: ChatAddress, message: str) -> None:
+        """Delete a preview, which may be a stream that was cut off. Raises ChannelError."""
+        try:
+            channel = await self.channel(conversation)
+            if conversation.thread is not None:
+                await self.streams.end(channel, message)
+            await self._web.chat_delete(channel=channel, ts=message)
+        except TROUBLE as error:
+            if isinstance(error, SlackApiError) and code_of(error) in _GONE:
+                return
             raise send_error(error) from error
 
     async def typing(self, conversation: ChatAddress) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from telegram.constants import ChatAction, ReactionEmoji
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, RetryAfter, TelegramError
 
-from channels.common.chat_channel import Previews
 from channels.common.log import Log
 from channels.common.markdown import styled
+from channels.common.previews import Previews
 from channels.errors import NotSent
 from channels.messages import ChatAddress
 from channels.protocol import Clock
@@ -210,18 +210,24 @@ class LivePreview:
 class _Edits:
     """Previews by editing messages, as far as the rate limit has room for it."""
 
+    posts_once = 0.0
+
     def __init__(self, sender: Sender, pacer: Pacer, first: Callable[[str], str]) -> None:
         self._sender = sender
         self.pacer = pacer
         self._first = first
 
-    async def post(self, conversation: ChatAddress, text: str) -> str:
+    async def post(self, conversation: ChatAddress, text: str, key: str) -> str:
+        del key  # Telegram has none for a message
         self._spare(conversation)
         return await self._sender.post(conversation, self._first(text))
 
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
         self._spare(conversation)
         await self._sender.edit(conversation, message, self._first(text))
+
+    async def remove(self, conversation: ChatAddress, message: str) -> None:
+        await self._sender.remove(conversation, message)
 
     def _spare(self, conversation: ChatAddress) -> None:
         if not self.pacer.spare(conversation.id):
@@ -231,16 +237,22 @@ class _Edits:
 class _Drafts:
     """Telegram's drafts, as messages that are edited."""
 
+    posts_once = 0.0
+
     def __init__(self, bot: Bot, pacer: Pacer, first: Callable[[str], str]) -> None:
         self._bot = bot
         self.pacer = pacer
         self._first = first
         self._numbers = itertools.count(1)
 
-    async def post(self, conversation: ChatAddress, text: str) -> str:
+    async def post(self, conversation: ChatAddress, text: str, key: str) -> str:
+        del key
         draft = str(next(self._numbers))
         await self.edit(conversation, draft, text)
         return draft
+
+    async def remove(self, conversation: ChatAddress, message: str) -> None:
+        """Do nothing: a draft fades."""
 
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
         if wait := self.pacer.held(conversation.id):

@@ -92,7 +92,8 @@ class TelegramChannel(ChatChannel):
         listener = Listener(deps, self._seen)
         self._sink, self._listener = sink, listener
         try:
-            await listener.run(self._menu)
+            async with self._keeping(actions.showing.previews, sink):
+                await listener.run(self._menu)
         except ChannelBroken as broken:
             self._wary = isinstance(broken.__cause__, Conflict)
             await self.close()  # the next run reads the token again
@@ -114,7 +115,7 @@ class TelegramChannel(ChatChannel):
             actions = await self._made_actions()
         except ChannelError as error:  # there is no token
             raise NotSent(str(error), hint=error.hint) from error
-        return await actions.sender.send(outbound, record, actions.showing.end)
+        return await actions.sender.send(outbound, record, actions.showing)
 
     async def _show_typing(self, conversation: ChatAddress) -> None:
         await (await self._made_actions()).typing(conversation)

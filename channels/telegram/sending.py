@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -23,8 +24,9 @@ from channels.telegram.settings import TelegramAccount
 if TYPE_CHECKING:
     from telegram import Bot
 
+    from channels.telegram.bot_actions import LivePreview
+
     Record = Callable[[str], Awaitable[None]]
-    Shown = Callable[[ChatAddress, str | None], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,31 +83,37 @@ class Sender:
         self._seen = seen
         self._moved = moved
 
-    async def send(self, outbound: Outbound, record: Record, shown: Shown) -> Sent:
+    async def send(self, outbound: Outbound, record: Record, showing: LivePreview) -> Sent:
         """Send a chunk as HTML, or as plain text if Telegram rejects the HTML.
 
         Telegram has no key against doubles, and a bot cannot read its chat. So a chunk that may have arrived is repeated with a mark;
         or, where a preview of the answer stands or ``delivery`` is ``edit``, it is put in the place of a message whose id was
         recorded before: an edit can be repeated as often as needed, so that at worst one ellipsis is left over.
 
-        ``shown`` ends the preview of the answer, and returns its message.
+        ``showing`` has the preview of the answer.
 
         Raises:
             NotSent: it did not arrive.
             Uncertain: it may have.
         """
-        preview_id = None if outbound.enclosure is not None else await shown(outbound.conversation, outbound.turn)
+        preview_id = None if outbound.enclosure is not None else await showing.end(outbound.conversation, outbound.turn)
+        if outbound.enclosure is None and not outbound.uncertain:
+            outbound = showing.previews.marked(outbound)
+        settle = partial(showing.previews.settle, outbound.conversation)
         try:
-            return await self._send(outbound, record, None if preview_id is None else int(preview_id))
+            sent = await self._send(outbound, record, None if preview_id is None else int(preview_id), settle)
+            await showing.previews.told(outbound)
         except ChatMigrated as migrated:
             present = structs.replace(outbound.conversation, id=str(migrated.new_chat_id))
+        else:
+            return sent
         await self._moved(outbound.conversation, present)
         try:
-            return await self._send(structs.replace(outbound, conversation=present, reply_to=None), record, None)
+            return await self._send(structs.replace(outbound, conversation=present, reply_to=None), record, None, settle)
         except ChatMigrated as again:
             raise NotSent(f"Telegram: the group moved twice: {again}") from again
 
-    async def _send(self, outbound: Outbound, record: Record, shown: int | None) -> Sent:
+    async def _send(self, outbound: Outbound, record: Record, shown: int | None, settle: Record) -> Sent:
         chat = outbound.conversation.id
         progress = read(outbound.recorded, chat)
         try:
@@ -114,6 +122,8 @@ class Sender:
             if shown is not None and progress.text is None:
                 progress = replace(progress, text=shown)
                 await record(progress.written())
+            if progress.text is not None:
+                await settle(str(progress.text))
             return Sent(platform_id=str(await self._send_text(outbound, record, progress)))
         except ChatMigrated:
             raise
@@ -222,6 +232,18 @@ class Sender:
         """Edit a preview. Raises ``ChannelError``."""
         try:
             await self._edited(int(message), styled(text), placing(conversation) | NO_LINK_PREVIEW)
+        except TelegramError as error:
+            raise self._meaning(error, conversation.id) from error
+
+    async def remove(self, conversation: ChatAddress, message: str) -> None:
+        """Delete a preview. A group that has another id by now has other messages. Raises ``ChannelError``."""
+        try:
+            await self._bot.delete_message(conversation.id, int(message))
+        except ChatMigrated:
+            return
+        except BadRequest as error:
+            if "to delete not found" not in str(error).lower():
+                raise self._meaning(error, conversation.id) from error
         except TelegramError as error:
             raise self._meaning(error, conversation.id) from error
 

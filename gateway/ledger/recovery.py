@@ -34,6 +34,8 @@ _EARLIEST, _LATEST = 1_400_000_000_000_000, 4_100_000_000_000_000
 _MOST_ROWS: Final = 1 << 40
 _MOST_DOLLARS: Final = 100_000.0
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_PREVIEWS: Final = "previews"
+"""The cursor that names messages which are no answers yet; one of them may have become an answer since, and must not be deleted."""
 _OPEN_APPROVAL = ("pending", "approved")
 """An approved act may have been done or not."""
 _OPEN_SUBAGENT = ("open",)
@@ -168,7 +170,10 @@ class _Recovery:
         self._hooks()
         self._jobs()
         self._plain("pairing", lambda row: row.sure and row.values["expires"] > self._now and _placed(row.values))
-        self._plain("cursor", lambda row: row.sure and self._ending != "lost")
+        self._plain(
+            "cursor",
+            lambda row: row.sure and self._ending != "lost" and (row.values["name"] != _PREVIEWS or self._believed(row)),
+        )
         self._plain("moved", lambda row: row.sure and _timely(row.values["moved_at"]))
         self._plain(
             "aside",

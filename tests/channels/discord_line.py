@@ -63,10 +63,12 @@ class PresentClock(FastClock):
 class Line:
     """A channel against a peer."""
 
-    def __init__(self, peer: DiscordPeer, cursors: dict[str, str] | None = None, **settings: Any) -> None:
+    def __init__(
+        self, peer: DiscordPeer, cursors: dict[str, str] | None = None, *, clock: PresentClock | None = None, **settings: Any
+    ) -> None:
         self.peer = peer
         self.door = BookDoor(cursors)
-        self.clock = PresentClock()
+        self.clock = clock or PresentClock()
         self.log = Log()
         self.recorded: list[str] = []
         given = {"token": TOKEN, "apiRoot": peer.root, "gatewayUrl": peer.gateway, "timeoutSeconds": 2, **settings}

@@ -66,10 +66,10 @@ class Line:
             await self.peer.until(lambda: self.peer.asked)
             yield
 
-    async def send(self, text: str, to: ChatAddress = PRIVATE, **more: Any) -> str:
+    async def send(self, text: str, to: ChatAddress = PRIVATE, *, key: str = "k1", **more: Any) -> str:
         """Send as the outbox does; an attempt that is not the first knows what was recorded."""
         self.recorded = self.recorded if more.get("attempt", 1) > 1 else None
-        outbound = Outbound(key="k1", conversation=to, text=text, recorded=self.recorded, **more)
+        outbound = Outbound(key=key, conversation=to, text=text, recorded=self.recorded, **more)
         return (await self.channel.send(outbound, self.record)).platform_id
 
     async def record(self, text: str) -> None:

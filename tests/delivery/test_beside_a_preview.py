@@ -10,7 +10,7 @@ import pytest
 
 from agent.events import TextDelta
 from agent.models.scripted import Stall
-from channels.common.chat_channel import Previews
+from channels.common.previews import Previews
 from channels.messages import ChatAddress
 from channels.testing.harness import FastClock
 from tests.channels.telegram_line import FAMILY, GROUP, Line, opened
@@ -28,14 +28,20 @@ class Board:
 
     messages: list[str] = field(default_factory=list)
 
-    async def post(self, conversation: ChatAddress, text: str) -> str:
-        del conversation
+    posts_once = 0.0
+
+    async def post(self, conversation: ChatAddress, text: str, key: str) -> str:
+        del conversation, key
         self.messages.append(text)
         return str(len(self.messages) - 1)
 
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
         del conversation
         self.messages[int(message)] = text
+
+    async def remove(self, conversation: ChatAddress, message: str) -> None:
+        del conversation
+        self.messages[int(message)] = ""
 
 
 async def shown(turn: str) -> tuple[Previews, Board]:

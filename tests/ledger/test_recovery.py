@@ -424,6 +424,29 @@ def test_the_newest_states_are_read_out_of_the_log(crashed: Original, tmp_path: 
     nothing_twice(path, crashed)
 
 
+@pytest.mark.parametrize(("ending", "kept"), [("closed", {"offset", "previews"}), ("killed", {"offset"})])
+def test_a_preview_that_may_be_an_answer_by_now_is_not_taken_from_a_damaged_ledger(
+    tmp_path: Path, ending: str, kept: set[str]
+) -> None:
+    (made := tmp_path / "made").mkdir()
+
+    async def live() -> dict[str, bytes]:
+        ledger = await SqliteLedger.open(made / "ledger.sqlite", ManualClock(NOON))
+        for name in ("offset", "previews"):
+            await ledger.inbox.accept(ACCOUNT, [], Cursor(name=name, value="1"))
+        await ledger.close()
+        again = await SqliteLedger.open(made / "ledger.sqlite", ManualClock(NOON)) if ending == "killed" else None
+        files = {one.name: one.read_bytes() for one in made.iterdir()}
+        if again is not None:
+            await again.close()
+        return files
+
+    for name, data in asyncio.run(live()).items():
+        (tmp_path / name).write_bytes(bytes(16) + data[16:] if name == "ledger.sqlite" else data)
+    assert opened_again(tmp_path / "ledger.sqlite") is not None
+    assert set(table(tmp_path / "ledger.sqlite", "SELECT name, value FROM cursor")) == kept
+
+
 def test_a_file_of_nothing_but_rubbish_says_that_nothing_could_be_saved(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     path.write_bytes(random.Random(3).randbytes(30 * PAGE))
