@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from agent.context.telling import CUE, NEGATED, is_telling, particulars, sentences_of
 from agent.context.told import HEAD, Told
@@ -58,8 +59,30 @@ LONGEST_SENTENCE = 400
 """A longer one is cut into several lines."""
 _OF_THE_AGENT = "### What the agent said"
 _ASKED = ("?", "？")
-_LEAST_WORDS = 3
-"""A sentence of fewer words says something only where it holds a name, a number or the like."""
+_LEAST_WORDS = 2
+"""A single word says something only where it holds a name, a number or the like, or is a line of several."""
+_TALK = re.compile(
+    r"(?:ok(?:ay)?|yes|yeah|no|ja|nein|oui|non|si|sí|sì|thanks?|thx|danke|vielen|merci|gracias|grazie|hi|hello|hallo|hey|bonjour|salut|"
+    r"good|guten?|great|nice|sounds|go|please|bitte|bye|see|sorry|sure|fine|cool|super|perfect|right|alright|genau|alles|klar|next|mach|"
+    r"sag|tell|show|try|again|and|und|et)\b",
+    re.IGNORECASE,
+)
+"""How two words begin that are talk or a request of the moment."""
+_LIST_HEAD = re.compile(r"[\w'’)\"”»*]\s*:\s*\**$")
+_ITEM = re.compile(r"\s{0,3}(?:(?:[-*•>+–]|\d{1,2}[.)]|\[[ xX]?\])\s*)*\w[^(){}\[\]=;<>]{0,80}$")
+"""A line of a list as people write it; not one of a program."""
+_MARKED = re.compile(r"\s*(?:[-*•+–]|\d{1,2}[.)]|\[[ xX]?\])\s")
+_SHORT = 6
+"""Words of a line of a list at most, where nothing but its lines says that it is one."""
+_MOST_ITEMS = 40
+_LABELLED = re.compile(r"[*_]*\w[\w '’./&()-]{1,40}[*_]*:[*_]*\s+\S")
+"""What is written as a name and a value."""
+_ACCESS = re.compile(
+    r"\b(?:pass ?(?:words?|phrase|code)|pass(?:wort|wörter)|kennwort|code ?(?:word|wort|name)?s?|pin|log ?in|user ?name|"
+    r"benutzername|zugang|wi-?fi|wlan|mots? de passe|identifiant|contraseña|usuario|parola|senha|wachtwoord)\b",
+    re.IGNORECASE,
+)
+"""Words for what opens something: what stands beside them is often no name and no figure."""
 _DENSE = re.compile(f"[{UNSPACED}]{{4,}}")
 
 
@@ -67,8 +90,8 @@ def kept_statements(statements: Sequence[str], known: str, *, everything: bool =
     """Return the sentences that ``known`` does not tell yet, in their order. Questions and commands are passed over.
 
     Those count that hold a name, a number, a path or the like, tell a decision, a wish, a promise, a refusal, or correct a known
-    line; with ``everything`` (the model noted nothing) all that say something. Whether a line tells a sentence already
-    is for ``told.py``.
+    line, and lists below a line that ends with a colon; with ``everything`` (the model noted nothing) all that say something.
+    Whether a line tells a sentence already is for ``told.py``.
     """
     notes = Told(known, strict=everything)
     kept: list[str] = []
@@ -76,8 +99,13 @@ def kept_statements(statements: Sequence[str], known: str, *, everything: bool =
         if text.lstrip().startswith("/"):
             continue
         pieces = [piece for sentence in sentences_of([text]) for piece in _cut_up(sentence)]
-        whole = everything and len(text) <= PASTED_CHARS
-        wanted = [one for one in pieces if _is_statement(one, everything=whole) or _corrects(one, notes)]
+        short = len(text) <= PASTED_CHARS
+        lines = _lists_of(text, everything=everything) if short else frozenset()
+        wanted = [
+            one
+            for one in pieces
+            if one in lines or _is_statement(one, everything=everything and short) or _corrects(one, notes)
+        ]
         for sentence in _within(wanted, MOST_OF_A_MESSAGE):
             if not notes.tells(sentence):
                 notes.add(sentence)
@@ -146,9 +174,32 @@ def shortened(sentence: str) -> str:
 def _is_statement(sentence: str, *, everything: bool) -> bool:
     if sentence.endswith(_ASKED):
         return False
-    if is_telling(sentence):
+    if is_telling(sentence) or _LABELLED.match(sentence) or _ACCESS.search(sentence):
         return True
-    return everything and (len(sentence.split()) >= _LEAST_WORDS or bool(_DENSE.search(sentence)))
+    words = len(sentence.split())
+    return everything and (
+        words > _LEAST_WORDS or (words == _LEAST_WORDS and not _TALK.match(sentence)) or bool(_DENSE.search(sentence))
+    )
+
+
+def _lists_of(text: str, *, everything: bool) -> frozenset[str]:
+    """Return the lines of lists in a message, with what stands above them; with ``everything`` all of a message of several lines."""
+    found: set[str] = set()
+    for block in re.split(r"\n\s*\n", text):
+        rows = block.strip("\n").split("\n")
+        heads = [0] if everything or _is_list(rows) else [at for at, row in enumerate(rows) if _LIST_HEAD.search(row)]
+        for head in heads:
+            items = list(takewhile(_ITEM.match, rows[head + 1 : head + 1 + _MOST_ITEMS]))
+            if items:
+                found |= {one for one in sentences_of(["\n".join([rows[head], *items])]) if not one.endswith(_ASKED)}
+    return frozenset(found)
+
+
+def _is_list(rows: Sequence[str]) -> bool:
+    """Whether lines are a list without a head: short ones that have list marks, or of which one says something by itself."""
+    if len(rows) < 2 or not all(_ITEM.match(row) and len(row.split()) <= _SHORT for row in rows):  # noqa: PLR2004 - a list
+        return False
+    return all(_MARKED.match(row) for row in rows) or any(_is_statement(row.strip(), everything=False) for row in rows)
 
 
 def _corrects(sentence: str, notes: Told) -> bool:

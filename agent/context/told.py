@@ -22,7 +22,7 @@ _MISSING = 0.4
 """A sentence counts as noted when no more than this share of its ordinary words is missing in the line of the note."""
 _MISSING_OF_ALL = 0.2
 """The same where the model noted nothing: in a short sentence no word may be missing then."""
-_LEAST_WORDS = 3
+_LEAST_WORDS = 2
 _LEAST_IN_COMMON = 2
 """A sentence with fewer words that tell something corrects no line."""
 _ASKED_TO_KEEP = re.compile(

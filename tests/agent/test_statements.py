@@ -179,3 +179,48 @@ def test_of_what_was_said_nothing_is_missing_after_a_flush_in_which_the_model_wr
 
     for sentence in said:
         assert any(told(sentence, line) for line in [*known, *kept]), sentence
+
+
+LISTS = (
+    "wifi of the cabin\nname kangaroo\npassword hopsasa",
+    "Name: Zebulon\nPassword: mangrove",
+    "login quokka\npin wombatish",
+    "- blue napkins\n- red candles\n- corkscrew",
+    "Allergies:\npeanuts\nbee stings\npenicillin",
+    "**Buy:**\n* eggs\n* flour\n* yeast",
+)
+SHORT = (
+    "Mum died.",
+    "I quit.",
+    "We won.",
+    "Sell everything.",
+    "Codeword pineapple.",
+    "Opa ist tot.",
+    "Papa est mort.",
+    "Kein Nickel!",
+)
+
+
+@pytest.mark.parametrize("everything", [True, False])
+@pytest.mark.parametrize("said", LISTS)
+def test_a_list_is_kept_with_all_of_its_lines(said: str, everything: bool) -> None:
+    kept = kept_statements([f"Hello there\n\n{said}\n\nCan you sort it?"], "- another thing\n", everything=everything)
+    lines = [line.strip("-* ").replace("**", "") for line in said.splitlines()]
+    assert [line.strip("-* ").replace("**", "") for line in kept if not line.startswith("Hello")] == lines
+
+
+@pytest.mark.parametrize("said", [*SHORT, *(line for said in LISTS[:3] for line in said.splitlines() if " " in line)])
+def test_two_words_are_enough_where_the_model_noted_nothing(said: str) -> None:
+    assert kept_statements([said], "", everything=True) == [said]
+
+
+def test_lines_of_a_program_are_no_list() -> None:
+    program = "for name in names:\n    print(name)\nwhile waiting:\n    wait(name)"
+    assert kept_statements([program], "- another thing\n") == []
+
+
+@pytest.mark.parametrize(
+    "said", ["Thank you!", "hello there", "Good morning.", "yes please", "go on", "Guten Abend!", "ok danke", "sure"]
+)
+def test_two_words_of_talk_are_no_statement(said: str) -> None:
+    assert kept_statements([said], "", everything=True) == []
