@@ -19,8 +19,8 @@ from gateway.config.document import Tree, read_document, read_text
 from gateway.config.normalize import FieldType, Normalizer, substitute
 from gateway.config.secrets import secrets_of
 from gateway.config.syntax_tree import KeyPath
-from gateway.config.workspace_location import location_error, nested_workspaces
-from gateway.settings.root import MAIN, AgentDefaults, Settings
+from gateway.config.workspace_location import free_folder, location_error, nested_workspaces
+from gateway.settings.root import AgentDefaults, Settings
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -153,7 +153,7 @@ def _misplaced(settings: Settings, tree: Tree, source: Path, state: Path) -> lis
         if reason is not None:
             own: KeyPath = ("agents", "list", index, "workspace")
             place = own if tree.at(own) is not None else ("agents", "defaults", "workspace")
-            free = _free_folder(agent_id, state, source)
+            free = free_folder(agent_id, state, source)
             hint = f"Give it a folder of its own, such as {free}: homebody config set agents.defaults.workspace {free}"
             if place == own:
                 hint = f"Give it a folder of its own, such as {free}, in its entry of agents.list."
@@ -161,14 +161,6 @@ def _misplaced(settings: Settings, tree: Tree, source: Path, state: Path) -> lis
                 tree.problem(place, f"the workspace {workspaces[agent_id]} of the agent {agent_id!r} {reason}", hint)
             )
     return problems
-
-
-def _free_folder(agent_id: str, state: Path, source: Path) -> str:
-    """Return a folder that may be the workspace of an agent."""
-    names = [f"~/homebody-{agent_id}", "~/homebody-notes", "~/agent-notes"]
-    if agent_id == MAIN:
-        names.insert(0, "~/homebody")
-    return next((name for name in names if location_error(Path(name).expanduser(), state, source) is None), names[-1])
 
 
 def _token_used_twice(settings: Settings, tree: Tree) -> list[Problem]:

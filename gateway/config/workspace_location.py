@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from gateway.settings.root import MAIN
+
 Inode = tuple[int, int]
 
 KEYS: Final = (".ssh", ".gnupg")
@@ -48,6 +50,14 @@ def location_error(workspace: Path, state: Path, source: Path) -> str | None:
         (one for one in (state, *(home / name for name in KEYS)) if real.is_relative_to(os.path.realpath(one))), None
     )
     return f"is inside {lexical}" if lexical is not None else None
+
+
+def free_folder(agent_id: str, state: Path, source: Path) -> str:
+    """Return a folder that may be the workspace of an agent."""
+    names = [f"~/homebody-{agent_id}", "~/homebody-notes", "~/agent-notes"]
+    if agent_id == MAIN:
+        names.insert(0, "~/homebody")
+    return next((name for name in names if location_error(Path(name).expanduser(), state, source) is None), names[-1])
 
 
 def nested_workspaces(workspaces: Mapping[str, Path]) -> Iterator[tuple[str, str]]:

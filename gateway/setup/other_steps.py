@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from gateway.base.errors import HomebodyError, UsageError
+from gateway.config.workspace_location import free_folder, location_error
 from gateway.setup.setup_screen import Screen
 
 Running = Literal["service", "background", "none"]
@@ -24,6 +25,7 @@ def ask_for_workspace(screen: Screen) -> None:
         chosen = Path(text).expanduser().absolute()
         try:
             if chosen != present:
+                _check_place(screen, chosen)
                 _check_writable(chosen)
                 screen.draft.put(_WORKSPACE, _short(chosen))
         except HomebodyError as error:
@@ -63,6 +65,16 @@ def settle_port(screen: Screen) -> None:
     screen.tell(f"  Port {port} is taken by another program.")
     if screen.questions.confirm(f"Use port {free} for the gateway?"):
         screen.draft.put("gateway.port", free)
+
+
+def _check_place(screen: Screen, folder: Path) -> None:
+    """Raise UsageError for a folder that holds the home folder, state or keys, or belongs to the system."""
+    draft, agent = screen.draft, screen.draft.settings.default_agent
+    reason = location_error(folder, draft.paths.home, draft.file)
+    if reason is not None:
+        free = free_folder(agent, draft.paths.home, draft.file)
+        hint = f"Choose a folder for the notes alone, such as {free}."
+        raise UsageError(f"your agent's notes cannot be in {folder}: it {reason}", hint=hint)
 
 
 def _check_writable(folder: Path) -> None:

@@ -261,6 +261,24 @@ async def test_a_workspace_that_cannot_be_written_is_refused(home: Home, window:
     assert "workspace: ~/diary" in (home.state / "homebody.yaml").read_text()
 
 
+async def test_a_folder_that_may_not_hold_the_notes_is_refused_at_the_question(home: Home, window: Terminal) -> None:
+    await window.open(home, "setup", "workspace")
+    refused = 0
+    for folder, reason in (
+        ("/", "is the whole disk"),
+        ("/proc/x", "is in /proc, which belongs to the operating system"),
+        ("~", "is or contains your home folder"),
+        ("~/.homebody/notes", "is inside"),
+    ):
+        at = await answered(window, "Folder of your agent's notes", f"\x15{folder}", since=refused)
+        assert await window.until("Choose a folder for the notes alone, such as ~/homebody.", since=at), window.shown[at:]
+        assert f"notes cannot be in {folder.replace('~', str(home.folder))}: it {reason}" in " ".join(window.shown[at:].split())
+        refused = window.shown.index("Choose a folder for the notes alone", at)
+    assert "homebody.yaml" not in window.shown
+    assert "config set" not in window.shown
+    assert not home.state.exists()
+
+
 async def test_the_search_by_meaning_takes_an_embedder_of_ollama(home: Home, compatible_peer: CompatiblePeer) -> None:
     vector = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.6, 0.8]}]}
     compatible_peer.pages = {"/api/tags": {"models": [{"name": "nomic-embed-text:latest"}]}, "/v1/embeddings": vector}
