@@ -34,7 +34,7 @@ class _StepName(click.Choice[str]):
 @click.option("--yes", is_flag=True, help="Ask nothing: use what is found on this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: what was found, and with --yes what was done.")
 @pass_invocation
-def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Set up the language model, a chat platform, the notes and the service. One STEP can be done again alone.
 
     Keys and tokens are tested before they are saved; nothing is written before you have seen what. Without a terminal,
@@ -57,7 +57,7 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
         from gateway.setup.by_hand import as_text, commands
 
         tell({"found": found.as_json(), "commands": commands(found, step)}, as_text(found, step), as_json=as_json)
-        return
+        return 0
     from gateway.setup.questions import DefaultAnswers, TerminalQuestions
     from gateway.setup.setup_screen import Screen
     from gateway.setup.wizard import Wizard
@@ -83,14 +83,22 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
         raise click.Abort from None
     if not goes_on:
         tell(facts, "Nothing was written." if facts["plan"] else "Nothing is to be changed.", as_json=as_json)
-        return
+        return 0
     from gateway.base.clock import SystemClock
 
     plan.pairs = interactive
     facts["written"] = wizard.write(SystemClock().now())
     facts |= wizard.begin(plan)
-    done = "\n".join(["\nDone.", *screen.told, "What is running: homebody status. Any step again: homebody setup STEP"])
+    failed = facts["firstMessage"] == "failed"
+    done = "\n".join(
+        [
+            "\nSet up, but not all went well." if failed else "\nDone.",
+            *screen.told,
+            "What is running: homebody status. Any step again: homebody setup STEP",
+        ]
+    )
     tell(facts | {"told": screen.told}, done, as_json=as_json)
+    return 1 if failed else 0
 
 
 _GREETING = """Homebody setup. Arrow keys choose, Enter takes, Ctrl-C leaves.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ class Wizard:
         if plan.running == "service":
             check_can_install(user_service(self._paths, self._screen.draft.env), system=False)
         ran = background.running(self._paths) is not None
-        facts: dict[str, Any] = {"running": plan.running, "owner": None, "link": None}
+        facts: dict[str, Any] = {"running": plan.running, "owner": None, "link": None, "firstMessage": None}
         if plan.running in {"service", "background"} or plan.channel is not None:
             self._start(plan, ran=ran)
         elif ran:
@@ -129,12 +130,16 @@ class Wizard:
         if plan.first_message:
             self._screen.tell(f"\n› {plan.first_message}")
             home = ["--home", str(self._paths.home)] + (["--profile", self._paths.profile] if self._paths.profile else [])
-            subprocess.run(  # noqa: S603 - this program itself
+            done = subprocess.run(  # noqa: S603 - this program itself
                 [*program(), *home, "agent", "-m", plan.first_message],
                 check=False,
                 env=dict(self._screen.draft.env),
                 stdout=self._output,
             )
+            facts["firstMessage"] = "answered" if done.returncode == 0 else "failed"
+            if done.returncode:
+                again = f"homebody agent -m {shlex.quote(plan.first_message)}"
+                self._screen.told.append(f"Your first message was not answered; the reason is above. Say it again: {again}")
         return facts
 
     def _headed(self, title: str, ask: Callable[[Screen], None], step: Step | None) -> None:

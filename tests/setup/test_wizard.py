@@ -315,6 +315,29 @@ async def test_yes_takes_the_first_model_that_was_found_and_answers(home: Home, 
     assert not (home.state / "auth-profiles.json").exists()
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+async def test_a_first_message_that_is_not_answered_is_told_and_ends_with_an_error(
+    home: Home, compatible_peer: CompatiblePeer, form: str
+) -> None:
+    from tests.peers.compatible import Refuse
+
+    compatible_peer.pages = {"/v1/models": {"data": [{"id": "house-7b"}]}}
+    compatible_peer.answer(words("here"))
+    for _ in range(12):
+        compatible_peer.answer(Refuse(401, {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}))
+    home.more |= {"OPENAI_BASE_URL": compatible_peer.url, "OPENAI_API_KEY": "sk-secret-1234"}
+    code, out, err = await home.run("setup", "--yes", *(["--json"] if form == "json" else []))
+    assert code == 1, (out, err)
+    assert "Done." not in out + err
+    if form == "json":
+        facts = json.loads(out)
+        assert facts["firstMessage"] == "failed"
+        assert "homebody agent -m" in " ".join(facts["told"])
+    else:
+        assert "Your first message was not answered; the reason is above." in out
+        assert "agent -m 'Hello! Who are you" in out
+
+
 async def test_without_a_home_the_error_says_what_to_set(home: Home, tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         "setpriv",
