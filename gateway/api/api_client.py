@@ -7,6 +7,7 @@ import contextlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -15,7 +16,15 @@ import httpx
 from channels.errors import AgentAway, ChannelError, LinkLost, NotStored
 from channels.live import STORAGE_FAILED, LiveEvent, Reply, from_json
 from gateway.api import unix_socket
-from gateway.base.errors import AlreadyRunning, GatewayNotResponding, HomebodyError, NoModel, StorageFailed, UsageError
+from gateway.base.errors import (
+    AlreadyRunning,
+    GatewayNotResponding,
+    HomebodyError,
+    NoModel,
+    OtherVersion,
+    StorageFailed,
+    UsageError,
+)
 from gateway.base.state_lock import describe
 
 MESSAGE_BYTES = 8 * 1024 * 1024
@@ -32,10 +41,18 @@ _OK, _NOT_FOUND, _GONE, _NOT_NOW = 200, 404, 410, 503
 _DATA = b"data: "
 
 OTHER_VERSION = "the gateway that runs is of another version than this command, and does not understand it"
+TELLS_LESS = "the gateway that runs is of another version than this command, and its answer lacks what is shown here"
 BROKE = "the gateway could not answer this, for a reason of its own"
 LOG_TELLS = "Its log tells why: homebody logs --level error --since 10m"
 RESTART = "Start it again: homebody restart"
 KINDS: Final = {kind.exit_code: kind for kind in (UsageError, NoModel, AlreadyRunning, StorageFailed)}
+
+
+class _Answer(dict[str, Any]):
+    """An object of an answer. A key that is not in it is one that the gateway, of another version, does not tell."""
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise OtherVersion(TELLS_LESS, hint=RESTART)
 
 
 async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
@@ -43,6 +60,7 @@ async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
 
     Raises:
         GatewayNotResponding: nobody listens there.
+        OtherVersion: the gateway does not know the call, or what is asked with it.
         HomebodyError: the call failed; with the exit code that it had over there.
     """
     async with connection(state / unix_socket.SOCKET) as client:
@@ -55,9 +73,11 @@ async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
             raise GatewayNotResponding(told, where=str(state), hint=hint) from error
         except httpx.TransportError as error:
             if await is_other_version(state / unix_socket.SOCKET):
-                raise HomebodyError(OTHER_VERSION, where=str(state), hint=RESTART) from error
+                raise OtherVersion(OTHER_VERSION, where=str(state), hint=RESTART) from error
             message = "the gateway closed the connection without an answer"
             raise HomebodyError(message, where=str(state), hint="Its log tells more.") from error
+        if answer.status_code == _NOT_FOUND:  # whatever it says: words of an earlier version name what is inside
+            raise OtherVersion(await _versions(client), where=str(state), hint=RESTART)
     said = answered(answer)
     if "result" in said:
         return said["result"]
@@ -65,6 +85,18 @@ async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
         raise HomebodyError(BROKE, where=str(state), hint=LOG_TELLS)
     kind = KINDS.get(said.get("exitCode", 0), HomebodyError)
     raise kind(str(said.get("error", OTHER_VERSION)), where=str(said.get("where", "")), hint=str(said.get("mend", RESTART)))
+
+
+async def _versions(client: httpx.AsyncClient) -> str:
+    """Return that the gateway is of another version, with the two versions where it tells its own and they differ."""
+    running: Any = None
+    with contextlib.suppress(httpx.TransportError):
+        status = answered(await client.post("/admin/status", content=b"{}")).get("result")
+        running = status.get("version") if isinstance(status, dict) else None
+    own = version("homebody")
+    if not running or running == own:
+        return OTHER_VERSION
+    return f"the gateway that runs is of version {running}, this command is of {own}, and the gateway does not understand it"
 
 
 async def post(url: str, headers: Mapping[str, str], body: str) -> tuple[int, dict[str, Any]]:
@@ -106,7 +138,7 @@ async def is_other_version(path: Path) -> bool:
 def answered(answer: httpx.Response) -> dict[str, Any]:
     """Return the JSON object of an answer; an empty one when it is something else."""
     try:
-        told = answer.json()
+        told = json.loads(answer.content, object_hook=_Answer)
     except ValueError:
         return {}
     return told if isinstance(told, dict) else {}

@@ -163,6 +163,10 @@ class GatewayNotResponding(HomebodyError):
     """Raised when the running gateway's socket does not answer."""
 
 
+class OtherVersion(HomebodyError):
+    """Raised when the gateway that runs is of another version than the command, and does not know what the command asks."""
+
+
 class HolderAway(HomebodyError):
     """Raised when what is asked for belongs to another gateway of a cluster, and that one does not answer: later it may."""
 

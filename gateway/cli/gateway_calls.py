@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from channels.errors import AgentAway, LinkLost
-from gateway.base.errors import GatewayNotResponding, HomebodyError
+from gateway.base.errors import GatewayNotResponding, HomebodyError, OtherVersion
 from gateway.base.state_lock import command_running, describe
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ AWAY_SECONDS = 3.0
 """Maximum seconds that a command waits for a gateway of the cluster that has the agent and is not reached: it may just be ending."""
 TOLD_AFTER = 1.0
 _EVERY = 0.1
+_WITHOUT_GATEWAY = (
+    "Do it while no gateway runs: homebody stop, then this command again, which reads the state as it is, then homebody start"
+)
 
 
 async def once_it_listens(
@@ -191,7 +194,13 @@ def ledger_copier(invocation: Invocation) -> Callable[[Path], bool]:
         if holder is not None and holder.socket:
             from pathlib import Path
 
-            Path(asyncio.run(ask(invocation.paths.local, "backup.ledger"))["copy"]).rename(place)
+            try:
+                copied = asyncio.run(ask(invocation.paths.local, "backup.ledger"))
+            except OtherVersion as error:
+                # The gateway has the file locked as a whole, so that nobody else can read what was written last.
+                message = f"{error.message}, so that it cannot copy its ledger"
+                raise OtherVersion(message, where=error.where, hint=_WITHOUT_GATEWAY) from error
+            Path(copied["copy"]).rename(place)
             return True
         if holder is not None:
             raise _in_use(holder, state)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from starlette.routing import Route
 
 from gateway.api.answers import json_answer
-from gateway.base.errors import HolderAway, HomebodyError, UsageError, as_homebody_error
+from gateway.base.errors import HolderAway, HomebodyError, OtherVersion, UsageError, as_homebody_error
 
 if TYPE_CHECKING:
     import structlog
     from starlette.requests import Request
     from starlette.responses import Response
+
+_UNKNOWN = "the gateway that runs is of another version than this command, and does not understand it"
 
 Call: TypeAlias = "Callable[..., Awaitable[Any]]"
 """Takes keyword arguments and returns JSON values."""
@@ -33,8 +35,8 @@ def admin_routes(calls: Mapping[str, Call], log: structlog.typing.FilteringBound
             call, given = calls[name], json.loads(await request.body())
             signature(call).bind(**given)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            unknown = HomebodyError(f"not a call that this gateway knows: {name}: {error}", hint="Restart the gateway.")
-            return json_answer(unknown.as_json(), 404)
+            log.info("a call that this gateway does not know", call=name, why=str(error))
+            return json_answer(OtherVersion(_UNKNOWN, hint="Start it again: homebody restart").as_json(), 404)
         try:
             return json_answer({"result": await call(**given)})
         except HomebodyError as error:
