@@ -14,7 +14,7 @@ from slack_sdk.errors import SlackApiError
 from channels.common.log import Log
 from channels.common.previews import PREFIX, Previews
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.messages import Button, ChatAddress, Outbound, Sent, mark
+from channels.messages import MARKS, Button, ChatAddress, Outbound, Sent, mark
 from channels.slack.answer_streams import STREAM, Streams
 from channels.slack.api_errors import NO_SCOPE, TROUBLE, code_of, refusal, send_error
 from channels.slack.block_kit import harmless, letter
@@ -87,7 +87,7 @@ class Sender:
             outbound = replace(outbound, recorded=note)
         if preview is not None:
             await previews.settle(outbound.conversation, preview)
-        elif not outbound.uncertain:
+        else:
             outbound = previews.marked(outbound)
         try:
             channel = await self.channel(outbound.conversation)
@@ -122,7 +122,8 @@ class Sender:
 
     def _marked(self, outbound: Outbound) -> Outbound:
         """Say of a message in doubt that it may be a repeated one, where it could not be looked for."""
-        return outbound if self.reads_back else replace(outbound, text=mark(outbound) + outbound.text)
+        marked = self.reads_back or outbound.text.startswith(MARKS)
+        return outbound if marked else replace(outbound, text=mark(outbound) + outbound.text)
 
     async def _post(self, channel: str, outbound: Outbound, thread: str | None) -> str:
         async def posting(said: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from telegram.error import BadRequest, ChatMigrated, RetryAfter, TelegramError
 
 from channels.common.markdown import Styled, styled
 from channels.errors import ChannelError, NotSent, Uncertain
-from channels.messages import ChatAddress, Outbound, OutboundFile, Sent, mark
+from channels.messages import MARKS, ChatAddress, Outbound, OutboundFile, Sent, mark
 from channels.telegram.bot import send_error, wait_of
 from channels.telegram.file_sending import captioned, send_album, send_file
 from channels.telegram.pacing import Pacer
@@ -97,7 +97,7 @@ class Sender:
             Uncertain: it may have.
         """
         preview_id = None if outbound.enclosure is not None else await showing.end(outbound.conversation, outbound.turn)
-        if outbound.enclosure is None and not outbound.uncertain:
+        if outbound.enclosure is None:
             outbound = showing.previews.marked(outbound)
         settle = partial(showing.previews.settle, outbound.conversation)
         try:
@@ -145,7 +145,7 @@ class Sender:
             message_id = await self._placed(outbound, record, progress, options)
             if await self._edited(message_id, content, options):
                 return message_id
-        prefix = mark(outbound) if outbound.uncertain else ""
+        prefix = mark(outbound) if outbound.uncertain and not outbound.text.startswith(MARKS) else ""
         await self._pacer.turn(outbound.conversation.id)
         message = await as_html_or_plain(
             content, lambda text, **how: self._bot.send_message(text=prefix + text, **options, **how)

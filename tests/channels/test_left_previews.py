@@ -277,6 +277,22 @@ async def test_the_answer_below_a_preview_that_a_process_lost_is_marked_after_th
         assert stage.said()[-1] == "More."
 
 
+@pytest.mark.parametrize("delivery", ["direct", "edit"])
+async def test_the_mark_below_a_lost_preview_is_there_once_though_the_answer_is_in_doubt_itself(delivery: str) -> None:
+    async with telegram_line.opened(delivery=delivery) as line:
+        line.peer.chats.group(telegram_line.FAMILY)
+        line.peer.fault("sendMessage", "drop_after", times=2)
+        for text in ("The", "The garden"):
+            await line.channel.draft(telegram_line.GROUP, TURN, text)
+            await line.clock.sleep(4)
+        with pytest.raises(Uncertain):
+            await line.send("The garden is green.", telegram_line.GROUP, turn=TURN)
+        await line.send("The garden is green.", telegram_line.GROUP, turn=TURN, attempt=2, uncertain=True)
+        marked = "(possibly repeated)\nThe garden is green."
+        there = {"direct": marked, "edit": "…"}[delivery]
+        assert line.peer.chats.said(telegram_line.FAMILY) == ["The garden", there, marked]
+
+
 async def test_a_half_answer_that_stood_for_long_is_deleted_so_that_the_answer_notifies(tmp_path: Path) -> None:
     async with _telegram(tmp_path) as stage:
         async with stage.life() as line:
