@@ -121,6 +121,9 @@ def _how(limit: Limit, reserved: Reserved, keys: BudgetKeys, *, first: bool) -> 
     command = _command(limit, reserved, keys)
     if not command:
         return "`/usage` shows details."
+    if limit.of and limit.name == "tidy.usd":
+        figure = written(limit, _figure(limit, reserved))
+        return f"To give it more this once: `homebody memory tidy --limit-usd {figure}`; each day: `{command}`"
     if first:
         return f"To give it more: `{command}`" if limit.of else f"To raise it: `{command}`"
     name = f"the daily budget of {limit.of}" if limit.of else limit.name

@@ -28,10 +28,11 @@ _NO_TURNS: Final = TurnCosts()
 
 
 class BudgetKeys(Struct, frozen=True, kw_only=True):
-    """The settings that hold the budgets of an agent's heartbeats and sub-agents. ``subagent_usd`` is the latter's value."""
+    """The settings that hold the budgets of an agent's heartbeats, tidying and sub-agents. ``subagent_usd`` is the last one's value."""
 
     heartbeat: str = "agents.defaults.heartbeat.dailyUsd"
     subagent: str = "agents.defaults.subagents.usd"
+    tidy: str = "agents.defaults.memorySearch.tidy.limitUsd"
     subagent_usd: float | None = None
 
 
@@ -44,9 +45,12 @@ def keys_of(settings: Settings, agent: str) -> BudgetKeys:
     place, entry = next(((n, one) for n, one in enumerate(settings.agents.list) if one.id == agent), (0, None))
     heartbeat = entry is not None and "daily_usd" in entry.heartbeat.model_fields_set
     subagent = entry is not None and "usd" in entry.subagents.model_fields_set
+    search = entry.memory_search if entry is not None else None
+    tidy = search is not None and "tidy" in search.model_fields_set and "limit_usd" in search.tidy.model_fields_set
     return BudgetKeys(
         heartbeat=f"agents.list.{place}.heartbeat.dailyUsd" if heartbeat else COMMON_KEYS.heartbeat,
         subagent=f"agents.list.{place}.subagents.usd" if subagent else COMMON_KEYS.subagent,
+        tidy=f"agents.list.{place}.memorySearch.tidy.limitUsd" if tidy else COMMON_KEYS.tidy,
         subagent_usd=settings.agent(agent).subagents.usd,
     )
 
@@ -103,6 +107,7 @@ def command_to_raise(limit: Limit, figure: str, keys: BudgetKeys) -> str:
         "job": f"homebody cron change {name} --{unit} {figure}",
         "hook": f"homebody hooks change {name} --daily-{unit} {figure}",
         "heartbeat": f"homebody config set {keys.heartbeat} {figure}",
+        "tidy": f"homebody config set {keys.tidy} {figure}",
         "mail": f"homebody config set mail.accounts.{name}.watchDailyUsd {figure}",
     }
     if not limit.of:

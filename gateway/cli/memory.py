@@ -224,12 +224,14 @@ def undo(invocation: Invocation, /, version: str, **options: Any) -> None:
     async def work() -> None:
         async with opened(invocation, options) as notes:
             made = await notes.history.undo(version)
+            rest = await notes.history.rest_of(version)
             await notes.sync_if_free(vectors=False)
-        _print(
-            _facts(made),
-            f"Version {version} of {made.path} is undone; the undo is version {made.name}",
-            as_json=options["as_json"],
-        )
+        lines = [f"Version {version} of {made.path} is undone; the undo is version {made.name}"]
+        lines += [
+            f"Version {one.name} of {one.path} belongs to the same change and stands: homebody memory undo {one.name}"
+            for one in rest
+        ]
+        _print({**_facts(made), "rest": [_facts(one) for one in rest]}, "\n".join(lines), as_json=options["as_json"])
 
     _run(work())
 

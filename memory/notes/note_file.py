@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
+
+_HALF = re.compile(r"\..+\.md\.(\d+)\.half", re.DOTALL)
 
 
 class NoteChanged(Exception):
@@ -28,6 +31,7 @@ def put(path: Path, data: bytes | None, *, expected: bytes | None) -> None:
         raise OSError(40, "its path contains a symbolic link")
     half = path.with_name(f".{path.name}.{os.getpid()}.half")
     try:
+        _remove_halves_of_the_dead(path.parent)
         if expected is None:
             if data is not None:
                 with path.open("xb") as file:
@@ -68,6 +72,14 @@ def _replaced(path: Path, half: Path, data: bytes | None, old: int, expected: by
     half.chmod(os.fstat(old).st_mode & 0o777)
     half.replace(path)
     raise NoteChanged(str(path))
+
+
+def _remove_halves_of_the_dead(folder: Path) -> None:
+    """Remove what processes that were killed had begun to write."""
+    for path in folder.iterdir():
+        found = _HALF.fullmatch(path.name)
+        if found and not Path(f"/proc/{found[1]}").exists():
+            path.unlink(missing_ok=True)
 
 
 def _whole(descriptor: int) -> bytes:

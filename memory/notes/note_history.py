@@ -8,6 +8,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from msgspec.structs import replace
+
 from memory.audience import Audience
 from memory.errors import MemoryConflict, MemoryTrouble, MemoryUnreadable
 from memory.notes import note_file
@@ -124,7 +126,23 @@ class NoteHistory:
                 with contextlib.suppress(NoteChanged):  # it stays as somebody else has just made it, with the change
                     self._put(path, content.text if content else None, hashlib.sha256(_bytes(changed[path])).digest())
             raise
+        if len(changed) > 1:
+            by = replace(by, turn=proposal.id)  # so that it can be told which versions belong together
         return [version for path in paths if (version := self._record(path, by)) is not None]
+
+    async def rest_of(self, name: int | str) -> list[Version]:
+        """Return the other versions of the proposal that a version belongs to, without those that are undone."""
+
+        def work() -> list[Version]:
+            version = self.versions.version(name)
+            if version.author.kind != BY_OWNER.kind or not version.author.turn:
+                return []
+            versions = self.versions.versions()
+            undone = undone_by(versions)
+            same = (one for one in versions if one.author == version.author and one.path != version.path)
+            return [one for one in same if one.name not in undone]
+
+        return await asyncio.to_thread(work)
 
     async def undo(self, name: int | str) -> Version:
         """Undo one change (named as in ``VersionStore.version``), keep later changes, and return the version of the undo.

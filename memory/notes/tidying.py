@@ -351,8 +351,10 @@ def _is_line(text: str) -> bool:
 
 
 def _with_line(text: str, line: str) -> str:
-    """Return a text with a line at its end."""
-    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{line}\n"
+    """Return a text with a line at its end, which ends as the last one before it does that has an end."""
+    ended = text.split("\n")[:-1]
+    end = "\r\n" if ended and ended[-1].endswith("\r") else "\n"
+    return f"{text}{'' if not text or text.endswith(chr(10)) else end}{line}{end}"
 
 
 def _place(line: ShownLine, rows: Sequence[str]) -> int:

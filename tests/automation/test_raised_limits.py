@@ -96,12 +96,16 @@ def test_figures_are_readable(amount: float, shown: str) -> None:
 
 
 def test_a_budget_is_raised_where_the_settings_say_it() -> None:
+    tidy = {"memorySearch": {"tidy": {"limitUsd": 0.9}}}
     settings = Settings.model_validate(
-        {"agents": {"list": [{"id": "main"}, {"id": "work", "heartbeat": {"dailyUsd": 2}, "subagents": {"usd": 3}}]}}
+        {"agents": {"list": [{"id": "main"}, {"id": "work", "heartbeat": {"dailyUsd": 2}, "subagents": {"usd": 3}, **tidy}]}}
     )
     assert keys_of(settings, "main") == BudgetKeys(subagent_usd=1.0)
     assert keys_of(settings, "work") == BudgetKeys(
-        heartbeat="agents.list.1.heartbeat.dailyUsd", subagent="agents.list.1.subagents.usd", subagent_usd=3.0
+        heartbeat="agents.list.1.heartbeat.dailyUsd",
+        subagent="agents.list.1.subagents.usd",
+        subagent_usd=3.0,
+        tidy="agents.list.1.memorySearch.tidy.limitUsd",
     )
 
 

@@ -109,6 +109,8 @@ async def test_jobs_and_sub_agents_are_told_by_their_names(tmp_path: Path) -> No
         ("hook:a.b.usd", "`homebody hooks change a.b --daily-usd 0.80`"),
         ("heartbeat:main.usd", "`homebody config set agents.defaults.heartbeat.dailyUsd 0.80`"),
         ("mail:home.usd", "`homebody config set mail.accounts.home.watchDailyUsd 0.80`"),
+        ("tidy.usd", "`homebody memory tidy --limit-usd 0.80`"),
+        ("tidy.usd", "`homebody config set agents.defaults.memorySearch.tidy.limitUsd 0.80`"),
         ("subagent:x1", "`homebody config set agents.defaults.subagents.usd 0.80`"),
     ],
 )

@@ -238,8 +238,10 @@ async def test_a_call_counts_against_its_limit(street: Callable[..., Street]) ->
     )
     noted(here)
     async with here.house() as (house, _):
-        with pytest.raises(HomebodyError, match="budget"):
+        with pytest.raises(HomebodyError, match="budget") as refused:
             await house.calls()["memory.tidy"](agent="main", limit_usd=0.001)
+        assert "homebody memory tidy --limit-usd " in refused.value.hint
+        assert "homebody config set agents.defaults.memorySearch.tidy.limitUsd " in refused.value.hint
         assert here.model.requests == []
 
 

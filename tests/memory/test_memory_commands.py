@@ -55,7 +55,7 @@ def test_history_is_shown_and_a_wrong_number_says_what_to_do(workspace: Path, ca
     (workspace / "MEMORY.md").write_text("# Long-term\n\n- Alice drinks coffee\n")
     newest = json.loads(run(capsys, "log", "MEMORY.md", *options))["versions"][0]["number"]
     assert "+- Alice drinks coffee" in json.loads(run(capsys, "diff", str(newest), *options))["diff"]
-    run(capsys, "undo", str(newest), *options)
+    assert json.loads(run(capsys, "undo", str(newest), *options))["rest"] == []
     assert "jasmine" in (workspace / "MEMORY.md").read_text()
     assert "homebody memory log" in run(capsys, "undo", "99", *options, code=1)
     for command in ("log", "blame"):

@@ -59,6 +59,15 @@ def test_a_file_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_killed_process_had_begun_to_write_is_removed_at_the_next_change(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for name in ("note.md", f".other.md.{ended.pid}.half", ".other.md.1.half", f".own.{ended.pid}.half"):
+        (tmp_path / name).write_bytes(b"one\n")
+    note_file.put(tmp_path / "note.md", b"two\n", expected=digest(b"one\n"))
+    assert {one.name for one in tmp_path.iterdir()} == {"note.md", ".other.md.1.half", f".own.{ended.pid}.half"}
+
+
 def test_what_the_agent_appends_meanwhile_is_kept(tmp_path: Path) -> None:
     note, lines = tmp_path / "note.md", 400
     note.write_bytes(b"# Note\n")

@@ -185,6 +185,45 @@ async def test_of_a_proposal_for_two_notes_nothing_is_written_if_one_has_changed
     assert (tmp_path / "MEMORY.md").read_text() == NOTES["MEMORY.md"]
 
 
+async def test_of_a_change_of_two_notes_it_is_told_what_stands_when_one_half_is_undone(tmp_path: Path) -> None:
+    sources = laid(tmp_path)
+    merges = [
+        {"kind": "merge", "lines": ["MEMORY.md:3", f"{NOTE}:3"], "text": "- Alice drinks tea, Bob moved to Kiel"},
+        {"kind": "merge", "lines": ["MEMORY.md:4", "MEMORY.md:5"], "text": "- tea and dentist"},
+    ]
+    history = NoteHistory(VersionStore(tmp_path / ".history"), sources, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)))
+    both, [alone] = [
+        await history.accept(one, by=Author("owner", "tidy")) for one in proposals_of(answer(*merges), lines_of(sources))
+    ]
+    first, second = (one.name for one in both)
+    await history.undo(alone.name)
+    assert await history.rest_of(alone.name) == []
+    made = await history.undo(first)
+    assert await history.rest_of(first) == [both[1]]
+    assert await history.rest_of(made.name) == []
+    await history.undo(second)
+    assert await history.rest_of(first) == []
+    assert {path: (tmp_path / path).read_text() for path in ("MEMORY.md", NOTE)} == {
+        path: NOTES[path].replace("\r\n", "\n") for path in ("MEMORY.md", NOTE)
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("# Memory\r\n\r\n- tea\r\n", "# Memory\r\n\r\n- tea\r\n- Bob lives in Kiel\r\n"),
+        ("# Memory\r\n\r\n- tea", "# Memory\r\n\r\n- tea\r\n- Bob lives in Kiel\r\n"),
+        ("# Memory\n\n- tea", "# Memory\n\n- tea\n- Bob lives in Kiel\n"),
+        (None, "# Memory\n\n- Bob lives in Kiel\n"),
+    ],
+)
+def test_a_promoted_line_ends_as_those_of_its_note(tmp_path: Path, text: str | None, after: str) -> None:
+    [proposal] = proposals_of(
+        answer({"kind": "promote", "lines": [f"{NOTE}:3"], "text": "Bob lives in Kiel"}), lines_of(laid(tmp_path))
+    )
+    assert applied(proposal, {NOTE: NOTES[NOTE], "MEMORY.md": text}) == {"MEMORY.md": after}
+
+
 _LINES = st.lists(st.sampled_from(["- a", "- b", "- c", "- d", "", "# h", "  - e\r", "f g"]), min_size=1, max_size=12)
 
 

@@ -61,7 +61,7 @@ class NoteHistoryHandlers:
         return {**version_facts(found), "diff": text.splitlines()}
 
     async def undo(self, agent: str, version: str) -> dict[str, Any]:
-        """Undo one change and keep later ones of other lines; return the change that this is.
+        """Undo one change and keep later ones of other lines; return the change that this is. ``rest`` belongs to the same one and stands.
 
         Raises Conflict: it was undone already, or its lines were changed later.
         """
@@ -71,7 +71,8 @@ class NoteHistoryHandlers:
         except MemoryConflict as error:
             raise Conflict(str(error), hint=error.hint) from error
         await memory.sync_if_free(vectors=False)
-        return {"undone": version, **version_facts(made)}
+        rest = [version_facts(one) for one in await memory.history.rest_of(version)]
+        return {"undone": version, **version_facts(made), "rest": rest}
 
     async def blame(self, agent: str, path: str) -> dict[str, Any]:
         """Return the lines of a note with who wrote each, when, and from where the untrusted text came that was in view then."""
