@@ -7,7 +7,6 @@ import contextlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -89,6 +88,8 @@ async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
 
 async def _versions(client: httpx.AsyncClient) -> str:
     """Return that the gateway is of another version, with the two versions where it tells its own and they differ."""
+    from importlib.metadata import version  # only for this: it loads zipfile and more
+
     running: Any = None
     with contextlib.suppress(httpx.TransportError):
         status = answered(await client.post("/admin/status", content=b"{}")).get("result")
