@@ -29,6 +29,7 @@ from gateway.config.document import read_document, read_text
 from gateway.config.edit import with_value
 from gateway.config.load import load
 from gateway.ledger.restored import Held, hold
+from gateway.ledger.snapshot import read_version
 
 _WATCHED: Final = "mail/watched"
 _BEFORE: Final = "before-restore-"
@@ -51,7 +52,8 @@ class Restored:
     """What a restore did, or would do. ``places`` are the folders by what went there; ``moved`` where their former content is now.
 
     ``outside`` are files elsewhere that the settings named and that are missing, with the copies that they name now. ``key_kept``: the
-    home had no key, and later backups are made for the one that opened this.
+    home had no key, and later backups are made for the one that opened this. ``ledger_version`` is that of the ledger in the backup,
+    which is brought to the present one.
     """
 
     checked: Checked
@@ -61,6 +63,7 @@ class Restored:
     lacking: list[str] = field(default_factory=list)
     outside: dict[str, Path] = field(default_factory=dict)
     key_kept: bool = False
+    ledger_version: int | None = None
 
 
 def restore(
@@ -98,6 +101,7 @@ def _place(
     checked: Checked, stage: Path, target: Target, stack: ExitStack, *, env: Mapping[str, str], now: datetime, dry_run: bool
 ) -> Restored:
     ledger = stage / "home" / "state" / "ledger.sqlite"
+    version = read_version(ledger) if ledger.exists() else None
     held = hold(ledger, secrets.token_hex(10), checked.head.made, now) if ledger.exists() else Held()
     shutil.rmtree(stage / "home" / "state" / _WATCHED, ignore_errors=True)  # mail that came since may have been announced
     settings = Paths(stage / "home", profile=target.paths.profile).config_file()
@@ -106,7 +110,7 @@ def _place(
     if copies:
         outside_files.move_copies(settings, stage / "home", target.paths.home)
     outside = {name: target.paths.home / copy.relative_to(stage / "home") for name, copy in copies.items()}
-    result = Restored(checked=checked, held=held, places=places, lacking=lacking, outside=outside)
+    result = Restored(checked=checked, held=held, places=places, lacking=lacking, outside=outside, ledger_version=version)
     stamp = f"{now:%Y%m%dT%H%M%SZ}"
     for place in places.values():
         if _occupied(place):

@@ -113,18 +113,21 @@ def _own(invocation: Invocation) -> str:
     return own_recipient(invocation.paths)[0]
 
 
-def _lines(files: list[dict[str, Any]]) -> Iterator[str]:
+def _lines(files: list[dict[str, Any]], *, on_copy: bool = False) -> Iterator[str]:
     for one in files:
         number = "no version" if one["version"] is None else f"version {one['version']}"
         count = one["example"] if one["files"] == 1 else f"{one['files']} files"
-        yield f"{one['kind']:24}{number:12}{_BECOMES[one['becomes']]} ({count})"
+        becomes = _BECOMES[one["becomes"]]
+        if on_copy and one["becomes"] == "migrated":
+            becomes = f"brought to version {one['known']} on the copy"
+        yield f"{one['kind']:24}{number:12}{becomes} ({count})"
 
 
 def _told(result: Rehearsed) -> Iterator[str]:
     counts = f"agents {len(result.agents)}, sessions {result.sessions}, jobs {result.jobs}"
     if result.agents or not result.problems:
         yield f"Homebody {result.homebody} on a copy of your state: {counts}."
-    yield from _lines(result.files)
+    yield from _lines(result.files, on_copy=True)
     if result.problems:
         yield from (f"  problem: {problem}" for problem in result.problems)
         yield "Stay with the Homebody that wrote the state. Nothing of it was changed."

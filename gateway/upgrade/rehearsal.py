@@ -111,7 +111,7 @@ def rehearse(
         restored = restore(
             backup, keys, Target(paths=paths, workspaces=folder / WORKSPACE), env=env, now=now, progress=progress
         )
-        result.files = state_of(paths.home)
+        result.files = [_as_backed_up(one, restored.ledger_version) for one in state_of(paths.home)]
         try:
             asyncio.run(_turn(paths, env, result))
         except (HomebodyError, TimeoutError) as error:
@@ -121,6 +121,13 @@ def rehearse(
         return result
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _as_backed_up(file: dict[str, Any], ledger: int | None) -> dict[str, Any]:
+    """Return the facts of a kind of file as they were in the backup: restoring it brought the ledger to the present version."""
+    if file["kind"] != "ledger" or ledger is None or ledger >= file["known"]:
+        return file
+    return file | {"version": ledger, "becomes": "migrated"}
 
 
 async def _turn(paths: Paths, env: Mapping[str, str], result: Rehearsed) -> None:

@@ -17,6 +17,7 @@ from gateway.base.errors import StorageFailed
 from gateway.base.paths import Paths
 from gateway.cli import main
 from gateway.ledger.schema import APPLICATION_ID, STEPS
+from gateway.ledger.snapshot import read_version
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings.root import Settings
 
@@ -86,6 +87,24 @@ def test_the_version_of_a_ledger_is_read_from_the_log_that_a_killed_gateway_left
     (told,) = json.loads(capfd.readouterr().out)["files"]
     assert (told["version"], told["known"], told["becomes"]) == (len(STEPS) + 1, len(STEPS), "refused")
     assert sorted(path.name for path in (home / "state/backup-work").iterdir()) == []
+
+
+def test_a_rehearsal_says_from_which_version_a_ledger_was_migrated(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    home = tmp_path / "home"
+    (home / "state").mkdir(parents=True)
+    (home / "homebody.yaml").write_text(f"agents: {{defaults: {{workspace: {tmp_path / 'workspace'}}}}}\n")
+    path = home / "state/ledger.sqlite"
+    db = apsw.Connection(str(path))
+    for step in STEPS[:11]:
+        db.execute(step)
+    db.execute("INSERT INTO meta VALUES ('epoch', 'e')")
+    db.pragma("user_version", 11)
+    db.pragma("application_id", APPLICATION_ID)
+    db.close()
+    assert main(["--home", str(home), "upgrade", "--rehearse"]) == 0
+    told = " ".join(capfd.readouterr().out.split())
+    assert f"ledger version 11 brought to version {len(STEPS)} on the copy (state/ledger.sqlite)" in told
+    assert read_version(path) == 11
 
 
 async def test_a_ledger_of_an_earlier_version_is_copied_before_it_is_migrated(tmp_path: Path) -> None:

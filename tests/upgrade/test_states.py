@@ -30,6 +30,9 @@ def test_a_rehearsal_on_a_stored_state_finds_no_problem(name: str, tmp_path: Pat
     assert result.problems == []
     assert result.jobs == len(facts["jobs"])
     assert result.sessions >= len(facts["sessions"])
+    (ledger,) = [one for one in result.files if one["kind"] == "ledger"]
+    assert ledger["version"] < ledger["known"], "it is shown as it was, not as the rehearsal left it"
+    assert ledger["becomes"] == "migrated"
     assert {one["becomes"] for one in result.files} <= {"read", "migrated"}
     assert list(tmp_path.iterdir()) == []
 
