@@ -26,7 +26,7 @@ export function Field({ label, value, onInput, rows, hint, error, hidden, type =
   const id = useId();
   const about = hint || error ? `${id}-about` : undefined;
   const given = { id, value, onInput: (event) => onInput?.(type === "checkbox" ? event.target.checked : event.target.value, event), "aria-describedby": about, "aria-invalid": error ? "true" : undefined, dir: "auto", ...more };
-  const about_ = about && html`<p id=${about} class=${error ? "error" : "hint"}>${error || hint}</p>`;
+  const about_ = about && html`<p id=${about} class=${error ? "error" : "hint"}><${Words} text=${error || hint} /></p>`;
   if (type === "checkbox") {
     return html`<div class="field check"><input type="checkbox" ...${given} checked=${!!value} value=${undefined} dir=${undefined} /><label for=${id}>${label}</label>${about_}</div>`;
   }

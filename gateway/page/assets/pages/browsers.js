@@ -1,5 +1,5 @@
 // Which browsers may open the page: the list, and revoking one.
-import { html, useState, Page, Table, Button, Badge, Dialog, ErrorNotice, Loading, When, useCall } from "../ui.js";
+import { html, useState, Page, Table, Button, Badge, Dialog, ErrorNotice, Loading, When, Words, useCall } from "../ui.js";
 import { call } from "../api.js";
 import { t } from "../texts.js";
 
@@ -28,5 +28,5 @@ export default function Browsers({ role, me }) {
     <${ErrorNotice} error=${error || failed} retry=${reload} />
     ${loading ? html`<${Loading} />` : html`<${Table} caption=${t("nav.browsers")} columns=${columns} rows=${value} rowKey=${(one) => one.id} />`}
     ${asked && html`<${Dialog} title=${t("browsers.sure", { name: named(asked) })} onClose=${() => ask(null)} actions=${html`<${Button} onClick=${() => ask(null)}>${t("shell.cancel")}<//><${Button} kind="danger" onClick=${revoke}>${t("browsers.revoke")}<//>`}>
-      <p>${asked.id === me.browser ? t("browsers.sureThis") : t("browsers.sureOther")}</p><//>`}<//>`;
+      <p><${Words} text=${t(asked.id === me.browser ? "browsers.sureThis" : "browsers.sureOther")} /></p><//>`}<//>`;
 }

@@ -254,7 +254,7 @@ function Search({ session, onFound, onClose }) {
   const box = useRef();
   useEffect(() => box.current?.querySelector("input")?.focus(), []);
   return html`<section class="search card" ref=${box} aria-label=${t("chat.search")}><form class="row" role="search" onSubmit=${(event) => { event.preventDefault(); setWanted(words.trim()); }}>
-    <${Field} label=${t("chat.searchWords")} hidden type="search" placeholder=${t("chat.searchWords")} value=${words} onInput=${setWords} /><${Button} type="submit" kind="main">${t("chat.find")}<//><${Button} onClick=${onClose}>${t("shell.close")}<//></form>
+    <${Field} label=${t("chat.searchWords")} hidden type="search" placeholder=${t("chat.searchWords")} value=${words} onInput=${setWords} /><${Button} type="submit" kind="main">${t("chat.find")}<//><${Button} kind="bare" label=${t("shell.close")} onClick=${onClose}>✕<//></form>
     <${ErrorNotice} error=${error} />${wanted && loading && html`<${Loading} />`}
     ${wanted && value && html`<p role="status" class="soft">${t("chat.found", { n: value.length })}</p><ul class="plainlist">${value.map((one) => html`<li key=${one.id}><button type="button" class="button bare" onClick=${() => onFound(one)}><span class="soft">${t(one.who === "user" ? "costs.origin.owner" : "sessions.who.assistant")}, <${When} at=${one.at} /></span><br /><span dir="auto">${one.text}</span></button></li>`)}</ul>`}</section>`;
 }

@@ -256,7 +256,9 @@ function Search({ agent, query, line }) {
   const [error, tell] = useState(null);
   const [busy, work] = useState(false);
   useEffect(() => {
-    if (!query) return;
+    type(query);
+    ask(line);
+    if (!query) { set(null); return; }
     work(true);
     call("memory.explain", { agent, query, line: line || null }).then((value) => { set(value); tell(null); }, tell).finally(() => work(false));
   }, [agent, query, line]);
