@@ -53,7 +53,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     ``open`` lets everybody in only when ``"*"`` is listed. ``groups`` are the ids of groups that may be spoken in, where
     senders must be in ``allow_from``: being paired in private gives no right in a group. ``rules`` say more of groups, by space
     (a guild or team) and group, each ``"*"`` for all that are not named. ``local`` marks a channel that only the owner of
-    this machine reaches. ``bots``: accept messages from listed bots. ``unproven`` begins the ids of senders whom anybody can pass
+    this machine reaches. ``group_users`` are those who may speak in groups that ``rules`` do not name, by space; where it says nothing,
+    ``allow_from`` does. ``bots``: accept messages from listed bots. ``unproven`` begins the ids of senders whom anybody can pass
     themselves off as: they are never paired.
     """
 
@@ -61,6 +62,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     allow_from: tuple[str, ...] = ()
     groups: frozenset[str] = frozenset()
     rules: Mapping[str, Mapping[str, GroupRule]] = field(default_factory=dict)
+    group_users: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     local: bool = False
     bots: bool = False
     unproven: str = ""
@@ -72,6 +74,12 @@ class Policy(Struct, frozen=True, kw_only=True):
         if rule is None:
             return GroupRule() if conversation.id in self.groups else None
         return rule.threads.get(conversation.thread or "", rule)
+
+    def speakers(self, conversation: ChatAddress) -> tuple[str, ...]:
+        """Return who may speak in a group; of one that is not listed, who may once it is."""
+        rule = self.group(conversation)
+        users = self.group_users.get(conversation.space or ANYBODY) if rule is None else rule.users
+        return self.allow_from if users is None else users
 
 
 class ChannelFactory(Protocol):
@@ -154,8 +162,9 @@ class Platform(Struct, frozen=True, kw_only=True):
     any two bots; without it the first of ``env``.
     ``chat_ids`` are regular expressions of the ids of private chats and groups (``ChatAddress.id``); without one any id is possible.
     ``guide`` tells a person how to get a bot. ``allows_group`` is the setting that lets the bot be spoken to in a group, below the
-    account's section: ``{id}`` stands for the group and ``{space}`` for its server. ``make_with_state`` is called in place of
-    ``make`` where the installation is known, and ``device`` gives the tools for the device that an account keeps in such a folder.
+    account's section: ``{id}`` stands for the group and ``{space}`` for its server. ``group_users`` is likewise the list of those who may
+    speak there. ``make_with_state`` is called in place of ``make`` where the installation is known, and ``device`` gives the tools for the
+    device that an account keeps in such a folder.
     ``search`` searches what the owner can read there, from the settings of one account, where they have a token for it.
     """
 
@@ -169,6 +178,7 @@ class Platform(Struct, frozen=True, kw_only=True):
     chat_ids: Mapping[ChatKind, str] = field(default_factory=dict)
     guide: SetupGuide | None = None
     allows_group: str = ""
+    group_users: str = ""
     device: Callable[[Path], DeviceTools] | None = None
     search: Callable[[Any], MessageSearch | None] | None = None
 

@@ -49,7 +49,13 @@ def policy(account: DiscordAccount) -> Policy:
     if account.group_policy == "open":
         rules.setdefault(ANYBODY, {ANYBODY: GroupRule()})
     dm_policy = account.dm.policy if account.dm.enabled else "disabled"
-    return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules=rules, bots=account.allow_bots)
+    return Policy(
+        dm_policy=dm_policy,
+        allow_from=tuple(account.dm.allow_from),
+        rules=rules,
+        group_users={guild: tuple(rule.users) for guild, rule in named.items() if rule.users is not None},
+        bots=account.allow_bots,
+    )
 
 
 GUIDE = SetupGuide(
@@ -71,4 +77,5 @@ PLATFORM = Platform(
     chat_ids={"direct": r"[0-9]{1,20}", "group": r"[0-9]{1,20}"},
     guide=GUIDE,
     allows_group="guilds.{space}.channels.{id}.allow",
+    group_users="guilds.{space}.channels.{id}.users",
 )

@@ -60,5 +60,6 @@ PLATFORM = Platform(
     chat_ids={"direct": PERSON, "group": ROOM},
     guide=GUIDE,
     allows_group="groups.{id}.allow",
+    group_users="groups.{id}.users",
     device=device,
 )

@@ -58,5 +58,6 @@ PLATFORM = Platform(
     chat_ids={"direct": r"[UW][A-Z0-9]{2,20}", "group": r"[CG][A-Z0-9]{2,20}"},
     guide=GUIDE,
     allows_group="channels.{id}.allow",
+    group_users="channels.{id}.users",
     search=search,
 )

@@ -46,6 +46,7 @@ def policy(account: TelegramAccount) -> Policy:
         dm_policy=account.dm_policy,
         allow_from=tuple(account.allow_from),
         rules={ANYBODY: rules},
+        group_users={} if account.group_allow_from is None else {ANYBODY: tuple(account.group_allow_from)},
         bots=account.allow_bots,
     )
 
@@ -70,4 +71,5 @@ PLATFORM = Platform(
     chat_ids={"direct": r"[1-9]\d{0,18}", "group": r"-[1-9]\d{0,18}"},
     guide=GUIDE,
     allows_group="groups.{id}.enabled",
+    group_users="groups.{id}.allowFrom",
 )

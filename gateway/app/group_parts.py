@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from agent.timing import Clock
@@ -66,6 +66,7 @@ class GroupParts:
         *,
         agents: Mapping[str, RunningAgent],
         settings: SettingsStore,
+        owners: Callable[[ChatAddress], Awaitable[Sequence[str]]],
     ) -> GroupArrivals:
         """Return what is told when the bot is added to a group."""
         return GroupArrivals(
@@ -77,6 +78,7 @@ class GroupParts:
             agents=agents,
             channel=self._channel,
             history=lambda place: history_limit(settings.current, place),
+            owners=owners,
             clock=self._clock,
         )
 

@@ -82,7 +82,7 @@ class InboundParts:
             ready=delivery.ready,
             bounced=delivery.bounced,
             alive=outbound.channel_supervisor.alive,
-            arrivals=groups.arrivals(owner, routing.router, agents=agents, settings=settings),
+            arrivals=groups.arrivals(owner, routing.router, agents=agents, settings=settings, owners=routing.access.owner_ids),
             tell_owner=owner.say,
             telemetry=deps.telemetry,
         )

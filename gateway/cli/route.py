@@ -55,6 +55,7 @@ def _route_text(facts: dict[str, Any]) -> str:
     speaks = facts["speaks"]
     who = f"{facts['peer']} ({speaks['person']}, {'the owner' if speaks['role'] == 'owner' else 'a guest'})"
     lines = [f"{who} {'may write' if speaks['may'] else 'may not write: ' + speaks['reason']} in {facts['conversation']}."]
+    lines += [f"To allow it: {command}" for command in facts["mend"]]
     if (mention := facts["mention"]) is not None:
         called = f" or contains {', '.join(mention['patterns'])}" if mention["patterns"] else ""
         lines.append(f"It answers {'messages that mention it' + called if mention['required'] else 'every message there'}.")

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import shlex
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from agent.timing import Clock
-from channels.built_in import BUILT_IN
 from channels.messages import ChatAddress
-from channels.platform import ANYBODY
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.foreign_words import unformatted
-from gateway.config.syntax_tree import dotted_key
 from gateway.ledger.outbox_rows import OutboxLedger
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.routing.access import GroupRules
 from gateway.routing.activations import Activations
+from gateway.routing.group_settings import commands_that_allow, users_key
 from gateway.routing.router import Router
 from gateway.turns.user_message import one_line
 
@@ -58,7 +55,7 @@ _GERMAN: Final = ("de", "german", "deutsch")
 
 
 class GroupArrivals:
-    """Welcomes groups. ``history`` returns how many messages to others are kept for a group."""
+    """Welcomes groups. ``history`` returns how many messages to others are kept for a group, ``owners`` the owner's ids on its account."""
 
     def __init__(
         self,
@@ -71,6 +68,7 @@ class GroupArrivals:
         agents: Mapping[str, RunningAgent],
         channel: Callable[[ChatAddress], Channel],
         history: Callable[[ChatAddress], int],
+        owners: Callable[[ChatAddress], Awaitable[Sequence[str]]],
         clock: Clock,
     ) -> None:
         self._outbox = outbox
@@ -81,6 +79,7 @@ class GroupArrivals:
         self._agents = agents
         self._channel = channel
         self._history = history
+        self._owners = owners
         self._clock = clock
         self._told: deque[datetime] = deque(maxlen=MOST_A_DAY)
 
@@ -93,7 +92,7 @@ class GroupArrivals:
         rule = self._rules.of(group)
         name = f"j.{hashlib.sha256(f'{group.address} {key}'.encode()).hexdigest()[:20]}"
         if rule is None or not rule.allow:
-            await self._tell_owner(group, name, title, by)
+            await self._tell_owner(group, name, title, by, listed=rule is not None)
             return
         activation = self._activations.of(group)
         if rule.choices.welcome is False or (activation is not None and activation.mode == "off"):
@@ -117,11 +116,15 @@ class GroupArrivals:
         address = mention.format(known=known) if needs_mention else always
         return WELCOME[spoken].format(name=name, address=address, history=self._history(group))
 
-    async def _tell_owner(self, group: ChatAddress, name: str, title: str, by: str) -> None:
-        """Tell the owner of a group that is not allowed, with the command that allows it. Nothing is said in the group."""
-        command = f"homebody config set {setting_of(group)}"
+    async def _tell_owner(self, group: ChatAddress, name: str, title: str, by: str, *, listed: bool) -> None:
+        """Tell the owner of a group that is not allowed, with the command that lets them speak there. Nothing is said in the group.
+
+        ``listed``: the settings name the group, and switch it off.
+        """
+        owners, speakers = await self._owners(group), self._rules.speakers(group)
+        commands = commands_that_allow(group, speakers=speakers, owners=owners, listed=listed)
         what = f"“{unformatted(one_line(title, _TITLE))}” ({group.id})" if title else group.id
-        log.warning("added to the group %s of %s, which is not allowed: %s", what, group.channel, command)
+        log.warning("added to the group %s of %s, which is not allowed: %s", what, group.channel, "; ".join(commands))
         now = self._clock.now()
         if len(self._told) == MOST_A_DAY and now - self._told[0] < A_DAY:
             return
@@ -130,19 +133,8 @@ class GroupArrivals:
             return
         self._told.append(now)
         who = f"{unformatted(one_line(by, _TITLE))} added me" if by else "I was added"
-        text = (
-            f"👋 {who} to the group {what} on {group.channel}. I read and say nothing there unless you allow it:\n`{command}`"
-        )
+        text = f"👋 {who} to the group {what} on {group.channel}. I read and say nothing there unless you allow it:\n"
+        text += "\n".join(f"`{command}`" for command in commands)
+        if not speakers and not owners:
+            text += f"\nI do not know your id there: nobody may speak to me until `{users_key(group)}` lists them."
         await self._outbox.enqueue([NewOutbound(conversation=place, text=text, key=name)])
-
-
-def setting_of(group: ChatAddress) -> str:
-    """Return the setting that allows a group, with its value, as ``homebody config set`` takes them."""
-    platform = next((one for one in BUILT_IN if one.name == group.channel), None)
-    if platform is None or not platform.allows_group:
-        path = ["channels", "plugins", group.channel, "groups", group.id, "allow"]
-    else:
-        account = [] if group.account == "default" else ["accounts", group.account]
-        steps = (step.format(id=group.id, space=group.space or ANYBODY) for step in platform.allows_group.split("."))
-        path = ["channels", group.channel, *account, *steps]
-    return f"{shlex.quote(dotted_key(tuple(path)))} true"

@@ -24,6 +24,8 @@ CODE_LENGTH: Final = 8
 INVITATION_LENGTH: Final = 16
 WELCOME_OWNER: Final = "We are paired: I take you for my owner here. What can I do for you?"
 LOCAL_PERSON: Final = "owner"
+GROUP_NOT_LISTED: Final = "the group is not listed"
+NOT_AMONG_SPEAKERS: Final = "the sender is not listed for this group"
 
 
 class Actor(Struct, frozen=True, kw_only=True):
@@ -177,6 +179,11 @@ class Access:
         known = dict.fromkeys([*listed, *linked, *let_in])
         return [actor for sender in known if (actor := self._actor(channel, sender, approved)).owner]
 
+    async def owner_ids(self, place: ChatAddress) -> list[str]:
+        """Return the ids of the owners on the account of a conversation."""
+        approved = await self._pairing.approved()
+        return [actor.sender for actor in self.owners_on(place.channel, place.account, approved)]
+
     def person(self, channel: str, sender: str) -> str:
         """Return the name of a person: the linked one, or one made of channel and id."""
         return person(self.links, channel, sender)
@@ -206,10 +213,10 @@ def _shut(policy: Policy, conversation: ChatAddress, *, from_bot: bool) -> str:
 
 def _decide_group(policy: Policy, rule: GroupRule | None, actor: Actor, *, mentioned: bool) -> Decision:
     if rule is None or not rule.allow:
-        return Ignored("the group is not listed")
+        return Ignored(GROUP_NOT_LISTED)
     speakers = policy.allow_from if rule.users is None else rule.users
     if ANYBODY not in speakers and (actor.sender == ANYBODY or actor.sender not in speakers):
-        return Ignored("the sender is not listed for this group")
+        return Ignored(NOT_AMONG_SPEAKERS)
     if mentioned:
         return Allowed(actor)
     return Ignored("the agent was not mentioned", overheard=True)
@@ -272,6 +279,12 @@ class GroupRules:
         policy = self._policies().get((place.channel, place.account))
         found = (policy.group(one) for one in (place, *self._formers(place))) if policy else iter(())
         return next((rule for rule in found if rule is not None), None)
+
+    def speakers(self, place: ChatAddress) -> tuple[str, ...]:
+        """Return who may speak in a group; of one that is not listed, who may once it is."""
+        policy = self._policies().get((place.channel, place.account), Policy())
+        known = next((one for one in (place, *self._formers(place)) if policy.group(one) is not None), place)
+        return policy.speakers(known)
 
     def of_session(self, record: SessionRecord) -> GroupRule | None:
         """Return the rule of the group that a session belongs to; None for a session with one person."""

@@ -90,6 +90,18 @@ def test_it_is_told_in_words(explain):
     assert "every message there" in out
 
 
+def test_the_command_that_lets_somebody_speak_in_a_group_is_named(explain):
+    def mends(*where: str) -> list[str]:
+        return explain("--channel", "telegram", "--peer", *where)[1]["mend"]
+
+    group = "homebody config set channels.telegram.groups"
+    assert mends("66", "--group", "-100") == [f"""{group}.-100.allowFrom '["42","66"]'"""]
+    assert mends("42", "--group", "-300") == [f"{group}.-300.enabled true"]
+    assert mends("42", "--group", "-100") == mends("66") == []
+    told = explain("--channel", "telegram", "--peer", "66", "--group", "-100", as_json=False)[1]
+    assert f"""To allow it: {group}.-100.allowFrom '["42","66"]'""" in told
+
+
 def test_a_channel_that_is_not_set_up_is_told(explain):
     code, out = explain("--channel", "discord", "--peer", "42", as_json=False)
     assert code == 2

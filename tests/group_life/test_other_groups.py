@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.messages import ChatAddress
-from gateway.inbound.group_arrivals import setting_of
+from gateway.routing.group_settings import commands_that_allow, setting_of
 from tests.channels.discord_line import ANNA as DISCORD_ANNA
 from tests.channels.discord_line import GUILD, Line
 from tests.channels.matrix_stage import ANNA as MATRIX_ANNA
@@ -81,3 +81,35 @@ async def test_a_server_of_discord_is_told_of_when_the_bot_came_just_now() -> No
 def test_the_owner_is_told_the_setting_that_allows_a_group(group: tuple[str, str, str, str | None], told: str) -> None:
     channel, account, identity, space = group
     assert setting_of(ChatAddress(channel=channel, account=account, kind="group", id=identity, space=space)) == told
+
+
+@pytest.mark.parametrize(
+    ("speakers", "owners", "listed", "told"),
+    [
+        ((), ["UANNA"], False, ["""channels.slack.channels.C1.users '["UANNA"]'"""]),
+        ((), ["UANNA"], True, ["channels.slack.channels.C1.allow true", """channels.slack.channels.C1.users '["UANNA"]'"""]),
+        (("UBEN",), ["UANNA"], False, ["channels.slack.channels.C1.allow true"]),
+        (("UANNA",), ["UANNA"], False, ["channels.slack.channels.C1.allow true"]),
+        ((), [], False, ["channels.slack.channels.C1.allow true"]),
+    ],
+)
+def test_the_owner_is_listed_for_a_group_only_where_no_list_says_who_may_speak(
+    speakers: tuple[str, ...], owners: list[str], *, listed: bool, told: list[str]
+) -> None:
+    group = ChatAddress(channel="slack", kind="group", id="C1")
+    commands = commands_that_allow(group, speakers=speakers, owners=owners, listed=listed)
+    assert list(commands) == [f"homebody config set {one}" for one in told]
+
+
+@pytest.mark.parametrize(
+    ("channel", "identity", "space", "key"),
+    [
+        ("telegram", "-5", None, "channels.telegram.groups.-5.allowFrom"),
+        ("discord", "81", "80", "channels.discord.guilds.80.channels.81.users"),
+        ("matrix", "!a:b.org", None, """'channels.matrix.groups["!a:b.org"].users'"""),
+        ("pigeon", "roof", None, "channels.plugins.pigeon.groups.roof.users"),
+    ],
+)
+def test_the_owner_is_listed_by_the_settings_of_each_platform(channel: str, identity: str, space: str | None, key: str) -> None:
+    group = ChatAddress(channel=channel, kind="group", id=identity, space=space)
+    assert commands_that_allow(group, speakers=(), owners=["7"]) == (f"""homebody config set {key} '["7"]'""",)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import TYPE_CHECKING, Any
+import shlex
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import yaml
 
 from agent.models.scripted import ScriptedModel
+from gateway.cli import main
 from tests.gateway.test_telegram_house import ANNA, BEN, BOT, FAMILY, Home
 from tests.peers.telegram import TelegramPeer
 
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.models.protocol import Request
+    from gateway.ledger.rows import Role
 
 OTHER = -1001234567891
 RULES: dict[int, Any] = {FAMILY: {"allowFrom": [ANNA, BEN]}}
@@ -99,6 +104,33 @@ async def test_a_group_is_welcomed_once_and_one_that_is_not_allowed_is_the_owner
     assert both[0] == both[1]
     assert re.match(r"Hallo, ich bin Homebody\. Ich antworte hier auf jede Nachricht\.", both[0])
     assert home.peer.chats.said(OTHER, None) == []
+
+
+async def test_after_the_commands_that_are_named_a_paired_owner_is_heard_in_their_first_group_and_nobody_else(
+    home: Home,
+) -> None:
+    async with home.lived_in(allowFrom=[]) as gateway:
+        for person, name, role in ((ANNA, "Anna", "owner"), (BEN, "Ben", "peer")):
+            await home.peer.say(person, "hello", name=name)
+            [code] = re.findall(r"homebody pairing approve telegram (\w+)", (await home.says(1, person))[0])
+            assert await gateway.ledger.pairing.approve("telegram", code, cast("Role", role), "We are paired.")
+            await home.says(2, person)
+        await home.peer.say(ANNA, "hello again")
+        await home.says(3)
+        await home.peer.add_bot(OTHER)
+        told = (await home.says(4))[3]
+    file = home.root / "settings" / "homebody.yaml"
+    file.parent.mkdir()
+    commands = re.findall(r"^homebody .*$", told, re.MULTILINE)
+    assert commands
+    for command in commands:
+        assert await asyncio.to_thread(main, ["--home", str(file.parent), *shlex.split(command)[1:]]) == 0
+    groups = yaml.safe_load(file.read_text())["channels"]["telegram"]["groups"]
+    assert groups == {str(OTHER): {"allowFrom": [str(ANNA)]}} or groups == {OTHER: {"allowFrom": [str(ANNA)]}}
+    async with home.lived_in(allowFrom=[], groups=groups):
+        await home.peer.say(BEN, f"{BOT} I am a guest in private", name="Ben", chat=OTHER)
+        await home.peer.say(ANNA, f"{BOT} is it me?", name="Anna", chat=OTHER)
+        assert await home.says(1, OTHER) == ["re: is it me?"]
 
 
 async def test_the_welcome_is_replaced_or_switched_off_by_the_settings(home: Home) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from channels.messages import ChatAddress, Sender
 from channels.platform import Policy
 from gateway.base.errors import UsageError
 from gateway.inbound.authorise import patterns_of
-from gateway.routing.access import Access, Actor, Allowed, Decision, Pair
+from gateway.routing.access import GROUP_NOT_LISTED, NOT_AMONG_SPEAKERS, Access, Actor, Allowed, Decision, Ignored, Pair
+from gateway.routing.group_settings import command_that_lists, commands_that_allow
 from gateway.routing.router import Router
 from gateway.settings.root import Settings
 from memory.audience import Audience
@@ -67,6 +70,7 @@ class RouteHandlers:
             "conversation": conversation.address,
             "peer": peer,
             "speaks": _speaks(decision, actor),
+            "mend": await self._mend(conversation, policies[channel, account], peer, decision),
             "mention": self._mention(conversation, policies[channel, account], agents),
             "answers": [self._answer(router, agent, conversation, actor) for agent in agents],
             "broadcast": len(agents) > 1,
@@ -76,6 +80,25 @@ class RouteHandlers:
             ],
             "default": self._settings().default_agent,
         }
+
+    async def _mend(self, conversation: ChatAddress, policy: Policy, peer: str, decision: Decision) -> list[str]:
+        """Return the commands that let somebody speak in a group; none where the settings of its topics or platform decide."""
+        section = getattr(self._settings().channels, conversation.channel, None)
+        of_account = None if section is None else section.account(conversation.account)
+        whole = replace(conversation, thread=None)
+        if (
+            not isinstance(decision, Ignored)
+            or getattr(of_account, "group_policy", "") == "disabled"
+            or policy.group(conversation) != policy.group(whole)
+        ):
+            return []
+        speakers = policy.speakers(whole)
+        if decision.reason == NOT_AMONG_SPEAKERS:
+            return [command_that_lists(whole, [*speakers, peer])]
+        if decision.reason != GROUP_NOT_LISTED:
+            return []
+        owners = await self._access.owner_ids(conversation)
+        return list(commands_that_allow(whole, speakers=speakers, owners=owners, listed=policy.group(whole) is not None))
 
     def _answer(self, router: Router, agent: str, conversation: ChatAddress, actor: Actor) -> dict[str, Any]:
         route = router.route(agent, conversation, actor)
