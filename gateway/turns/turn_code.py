@@ -11,6 +11,8 @@ import sys
 from importlib import import_module
 from typing import Final
 
+from gateway.base.wait import finish_despite_cancel
+
 CODE: Final = (
     "agent.loop.turn",
     "agent.context.context_budget",
@@ -25,6 +27,6 @@ CODE: Final = (
 
 
 async def load_turn_code() -> None:
-    """Return once it is loaded, at once where it is."""
+    """Return once it is loaded, at once where it is. A cancellation meanwhile is raised at the caller's next await."""
     if not all(name in sys.modules for name in CODE):
-        await asyncio.to_thread(lambda: [import_module(name) for name in CODE])
+        await finish_despite_cancel(asyncio.to_thread(lambda: [import_module(name) for name in CODE]))

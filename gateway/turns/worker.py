@@ -137,6 +137,7 @@ class TurnWorker:
 
     async def work(self, ticket: Ticket[Any]) -> None:
         """Handle one item of a lane; it waits again where its agent is being rebuilt."""
+        stopped = _is_stopped(ticket)
         await load_turn_code()
         with self._queue.at_work.working(agent_of(ticket.session)) as may:
             if not may:
@@ -150,7 +151,8 @@ class TurnWorker:
                 case Errand(work):
                     await work()
                 case QueuedMessage() as head:
-                    await self._queued(ticket, head)
+                    items = [head] if _is_stopped(ticket) and not stopped else self._queue.gather(ticket.session, head)
+                    await self._queued(ticket, head, items)
 
     async def end_stopped(self, item: QueuedMessage | InterruptedTurn) -> None:
         """End what its owner stopped, as soon as that can be stored. Idempotent."""
@@ -177,11 +179,10 @@ class TurnWorker:
         code = known.exit_code if known else errors.FAILED
         show_frame(self._channel(item.place), item.place, Rejected(item.message_id, reason, hint, code))
 
-    async def _queued(self, ticket: Ticket[Any], head: QueuedMessage) -> None:
+    async def _queued(self, ticket: Ticket[Any], head: QueuedMessage, items: Sequence[QueuedMessage]) -> None:
         """Handle a message together with those behind it that go with it."""
-        items = self._queue.gather(ticket.session, head)
-        if ticket.ending == "stop":
-            await self._end_stopped(ticket, items)
+        if _is_stopped(ticket):
+            await run_despite_cancel(self._end_stopped(ticket, items))
             return
         running, over = RunningTurn(ticket.session, head.group_key, items), False
         in_hand = head.message if len(items) == 1 and head.group_key else None
@@ -302,7 +303,7 @@ class TurnWorker:
                 await run_despite_cancel(self._end_not_resumed(turn))
             raise
         if context is None and _is_stopped(ticket):
-            await self._end_not_resumed(turn)
+            await run_despite_cancel(self._end_not_resumed(turn))
         if context is None:
             return
         self._running[turn.session] = context.running

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -241,6 +242,49 @@ async def test_a_turn_that_is_stopped_just_as_it_is_taken_up_again_ends_and_stay
         await again.say("w9; what now?")
         await again.until(lambda: again.said()[-1] == "re")
     assert [word for word in shown(t.model.requests[-1]) if word != "stopped"] == ["w0;", "w9;"]
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+async def test_what_is_stopped_while_the_code_of_the_first_turn_is_loaded_ends_and_stays_said(
+    town: Make, monkeypatch: Any, resumed: bool
+) -> None:
+    t = town(messages={"queue": {"mode": "collect"}})
+    wire, asked, gate, loop = t.wire(), asyncio.Event(), threading.Event(), asyncio.get_running_loop()
+    began = asyncio.Event()
+
+    def answer(_: Request) -> Any:
+        asked.set()
+        return [Stall()]
+
+    def load(_: str) -> None:
+        loop.call_soon_threadsafe(began.set)
+        gate.wait()
+
+    t.answer = answer
+    if resumed:
+        async with t.house(wire) as house:
+            await wire.say("w0; the first")
+            await asked.wait()
+            await house.lanes.drain(0.01)
+        wire = t.wire()
+    monkeypatch.setattr("gateway.turns.turn_code.CODE", ("not.loaded",))
+    monkeypatch.setattr("gateway.turns.turn_code.import_module", load)
+    t.answer = lambda _: "re"
+    async with t.house(wire) as house:
+        await wire.say(*([] if resumed else ["w0; the first"]))
+        await began.wait()
+        await wire.say("/stop", "w9; what now?")
+        await t.steps()
+        gate.set()
+        await wire.until(lambda: "re" in wire.said())
+        await house.lanes.quiet()
+        tally = await house.ledger.tally()
+        assert (tally.waiting, tally.running) == (0, 0)
+    assert [word for word in shown(t.model.requests[-1]) if not resumed or word != "stopped"] == [
+        "w0;",
+        *([] if resumed else ["stopped"]),
+        "w9;",
+    ]
 
 
 async def test_no_word_is_there_twice_or_lost_wherever_a_crash_falls_while_messages_are_stopped(
