@@ -35,7 +35,10 @@ def status(invocation: Invocation, deep: bool, as_json: bool) -> int:
     facts |= {"startsAgain": back.pid} if back is not None else {}
     if holder is not None and holder.socket:
         facts |= {"started": holder.started, "httpPort": holder.http_port, "conversation": holder.conversation}
-        facts |= asyncio.run(gateway_calls.ask(invocation.paths.local, "status"))
+        told = asyncio.run(gateway_calls.ask(invocation.paths.local, "status"))
+        for name, fact in facts.items():
+            told.setdefault(name, fact)
+        facts = told  # not joined into another: what it does not tell is told as of another version
     facts["backup"] = (facts.get("backup") or {}) | _last_backup(invocation)
     text = "\n".join([_status_text(facts, invocation.local_time), *backup_lines(facts["backup"], invocation.local_time)])
     if deep:

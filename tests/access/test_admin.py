@@ -29,6 +29,7 @@ from tests.http.broken_server import broken
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import AsyncIterator
 
     from starlette.requests import Request
@@ -50,6 +51,19 @@ async def serving(state: Path, **calls: Call) -> AsyncIterator[None]:
     finally:
         server.cancel()
         await asyncio.gather(server, return_exceptions=True)
+
+
+async def beside_an_older_gateway(person: Path, *command: str, **calls: Call) -> subprocess.CompletedProcess[str]:
+    """Run a command where a gateway that knows these calls alone holds the state."""
+    paths = Paths(person / ".homebody")
+    paths.prepare()
+    lock = StateLock.acquire(paths.lock, Holder(pid=os.getpid(), socket=str(paths.state / SOCKET)))
+    env = {"PATH": os.environ["PATH"], "HOME": str(person), "PYTHONPATH": str(ROOT)}
+    line = [sys.executable, "-m", "gateway", *command]
+    async with serving(paths.state, **calls):
+        run = await asyncio.to_thread(programs.run, line, env=env, cwd=person, capture_output=True, text=True)
+    lock.release()
+    return run
 
 
 async def answer_to(state: Path, call: str, body: bytes) -> dict[str, Any]:
@@ -148,20 +162,23 @@ async def test_a_key_that_an_older_gateway_does_not_tell_is_no_bug(tmp_path: Pat
 
 @pytest.mark.parametrize("command", [["backup", "create"], ["upgrade"], ["upgrade", "--rehearse"]])
 async def test_what_an_older_gateway_cannot_copy_is_to_be_copied_while_none_runs(tmp_path: Path, command: list[str]) -> None:
-    paths = Paths(tmp_path / ".homebody")
-    paths.prepare()
-    lock = StateLock.acquire(paths.lock, Holder(pid=os.getpid(), socket=str(paths.state / SOCKET)))
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    line = [sys.executable, "-m", "gateway", *command]
-    async with serving(paths.state):
-        run = await asyncio.to_thread(programs.run, line, env=env, cwd=tmp_path, capture_output=True, text=True)
-    lock.release()
+    run = await beside_an_older_gateway(tmp_path, *command)
     assert run.returncode == 1, run.stdout
     assert "of another version than this command, and does not understand it, so that it cannot copy its ledger" in run.stderr
     for mend in ("homebody stop", "homebody start"):
         assert mend.removeprefix("homebody") in run.stderr
     assert "backup.ledger" not in run.stderr
-    assert not list(paths.home.glob("backups/*"))
+
+
+async def test_the_status_of_an_older_gateway_is_told_as_such_and_not_as_a_bug(tmp_path: Path) -> None:
+    async def status() -> dict[str, Any]:
+        return {"agents": {}, "channels": []}
+
+    run = await beside_an_older_gateway(tmp_path, "status", status=status)
+    assert run.returncode == 1, run.stdout
+    assert "of another version than this command, and its answer lacks what is shown here" in run.stderr
+    assert "restart" in run.stderr
+    assert "bug" not in run.stderr
 
 
 async def test_a_gateway_that_breaks_over_a_call_is_not_told_as_another_version(tmp_path: Path) -> None:
