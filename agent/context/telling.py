@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from agent.context import small_talk
+
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _KINDS = (
     r"https?://[^\s<>\"')\]]+",
@@ -24,8 +26,9 @@ _KINDS = (
 )
 _PARTICULAR = re.compile("|".join(rf"(?<![A-Za-z0-9])(?:{kind})" for kind in _KINDS), re.ASCII)
 NEGATED = re.compile(
-    r"n['’]t\b|\b(?:not|never|no|none|nothing|nobody|without|neither|nor|cannot|nicht|nichts|kein\w*|nie|niemals|niemand|ohne|"
-    r"weder|pas|jamais|sans|nunca|sin|non|mai|senza)\b",
+    r"n['’]t\b|\bn['’]\w|\bne \w|\b(?:not|never|no|none|nothing|nobody|without|neither|nor|cannot|nicht|nichts|kein\w*|nie|niemals|niemand|"
+    r"ohne|"
+    r"weder|pas|jamais|sans|nunca|sin|non|mai|senza|rien|personne|aucune?|plus jamais|nada|nadie|niente|nessuno|não|niet|geen)\b",
     re.IGNORECASE,
 )
 CUE = re.compile(
@@ -55,14 +58,20 @@ def particulars(text: str) -> Iterator[str]:
 
 
 def is_telling(sentence: str) -> bool:
-    """Whether a sentence tells something by itself: a name, a figure, a path; a decision, a wish, a promise, a refusal."""
-    return bool(
-        any(letter.isdigit() for letter in sentence)
-        or CUE.search(sentence)
-        or NEGATED.search(sentence)
-        or _NAME.search(sentence)
-        or next(particulars(sentence), "")
-    )
+    """Whether a sentence tells something by itself.
+
+    A figure or a path always does. What is no small talk, question or request of the moment does with a decision, a wish, a
+    promise, a refusal, or where it is in the first person or has its subject in front; a request does only with a name.
+    """
+    if any(letter.isdigit() for letter in sentence) or next(particulars(sentence), ""):
+        return True
+    if small_talk.is_small_talk(sentence):
+        return False
+    named = bool(_NAME.search(sentence))
+    negated = bool(NEGATED.search(small_talk.without_interjection(sentence)))
+    if small_talk.is_request(sentence) and not negated:
+        return named and not small_talk.is_german_request(sentence)
+    return named or negated or small_talk.is_standing(sentence) or bool(CUE.search(sentence)) or small_talk.declares(sentence)
 
 
 def sentences_of(texts: Iterable[str]) -> Iterator[str]:
