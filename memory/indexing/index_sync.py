@@ -202,9 +202,10 @@ class IndexSync:
         self._in_background(self._load_vectors(index))
 
     def index_was_reopened(self) -> None:
-        """Start a sync: the index was damaged and is empty now, or missed something while it could not be reached."""
+        """Start a sync: the index was damaged or deleted and is empty now, or missed something while it could not be reached."""
         self.dirty = True
-        self.sync_soon()
+        if self.busy_since is None:
+            self.sync_after()
 
     async def close(self) -> None:
         """Stop watching and cancel what runs in the background."""

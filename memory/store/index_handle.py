@@ -1,4 +1,4 @@
-"""Handle of an index: opens it on first use, and opens it anew if it is damaged or its connection was lost."""
+"""Handle of an index: opens it on first use, and opens it anew if it is damaged, was deleted, or its connection was lost."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ class IndexEngine(Protocol):
         """
         ...
 
+    def is_gone(self) -> bool:
+        """Whether what was opened is not what would be opened now. It takes no time worth a thread."""
+        ...
+
     def put_away(self, index: Index, error: Exception, now: datetime) -> str:
         """Close an index that cannot be used any more, so that ``open`` can replace it; return a sentence for the owner, or ""."""
         ...
@@ -51,7 +55,7 @@ class IndexEngine(Protocol):
 class IndexHandle:
     """Opens an index and runs work on its thread.
 
-    ``tell`` takes sentences for the owner; ``on_reopened`` is called after an index was put away, as what it missed has to be indexed.
+    ``tell`` takes sentences for the owner; ``on_reopened`` is called after another one was opened, as what it missed has to be indexed.
     """
 
     def __init__(
@@ -63,17 +67,25 @@ class IndexHandle:
         self._tell = tell
         self._on_reopened = on_reopened
         self._opened: Index | None = None
+        self._left: Index | None = None
+        """An index that is gone, and that work under way may still use."""
         self._opening = asyncio.Lock()
 
     async def index(self) -> Index:
         """Return the index, opened if it is not yet."""
         async with self._opening:
-            if self._opened is not None:
+            if self._opened is not None and not self._engine.is_gone():
                 return self._opened
+            gone, self._opened = self._opened, None
+            if gone is not None:
+                left, self._left = self._left, gone
+                await self.thread.run(lambda: left.close() if left else None)
             index, notice = await self.thread.run(lambda: self._engine.open(self._clock.now()))
             self._opened = index
         if notice:
             self._tell(notice)
+        if gone is not None:
+            self._on_reopened()
         return index
 
     async def run(self, work: Callable[[Index], T], *, limited: bool = True) -> T:
@@ -124,7 +136,11 @@ class IndexHandle:
 
     async def close(self) -> None:
         """Close the index and end the thread."""
-        await self.thread.close(lambda: self._opened.close() if self._opened else None)
+        await self.thread.close(self._close)
+
+    def _close(self) -> None:
+        for index in filter(None, (self._opened, self._left)):
+            index.close()
 
     async def _put_away(self, error: Exception) -> None:
         async with self._opening:

@@ -309,6 +309,29 @@ async def test_a_broken_index_is_set_aside_and_rebuilt(workspace: Path, damage: 
 
 
 @pytest.mark.files
+@pytest.mark.parametrize("made_anew", [False, True], ids=["gone", "another one in its place"])
+async def test_an_index_that_is_deleted_under_way_is_made_anew_with_its_vectors(workspace: Path, *, made_anew: bool) -> None:
+    memory = opened(workspace, embedder=BagOfWords())
+    await memory.sync()
+    vectors = (await memory.status()).vectors
+    for file in workspace.parent.glob("main.sqlite*"):
+        file.unlink()
+    if made_anew:
+        command = opened(workspace)
+        await command.sync()
+        await command.close()
+    await memory.search("jasmine", audience=OWNER)
+    await memory.sync()
+    other = opened(workspace, embedder=BagOfWords())
+    status = await other.status()
+    assert (status.vectors, status.missing_vectors) == (vectors, 0)
+    assert (await other.search("jasmine", audience=OWNER)).provider != "none"
+    await other.close()
+    await memory.close()
+    assert (workspace.parent / "main.sqlite").exists()
+
+
+@pytest.mark.files
 async def test_an_index_of_another_format_is_rebuilt(workspace: Path) -> None:
     memory = opened(workspace)
     await memory.sync()

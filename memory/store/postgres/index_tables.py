@@ -52,6 +52,10 @@ class IndexTables:
             self._connections.detach()
             raise
 
+    def is_gone(self) -> bool:
+        """See the protocol. Tables that are gone fail."""
+        return False
+
     def put_away(self, index: Index, error: Exception, now: datetime) -> str:  # noqa: ARG002  (the tables stay)
         """See the protocol. A connection that was lost is nothing to tell of."""
         self._connections.drop_idle()

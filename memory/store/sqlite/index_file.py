@@ -23,13 +23,19 @@ class IndexFile:
         self._path = path
         self._settings = settings
         self._parts = parts
+        self._opened: tuple[int, int] | None = None
 
     def open(self, now: datetime) -> tuple[Index, str]:
         """See the protocol."""
         from memory.store.sqlite.sqlite_index import SqliteIndex
 
         index = SqliteIndex.open(self._path, self._settings, now=now, parts=self._parts)
+        self._opened = self._file()
         return index, index.database.notice
+
+    def is_gone(self) -> bool:
+        """See the protocol: the file was deleted, or there is another one in its place."""
+        return self._file() != self._opened
 
     def put_away(self, index: Index, error: Exception, now: datetime) -> str:
         """See the protocol. The file is renamed."""
@@ -38,6 +44,13 @@ class IndexFile:
         index.close()
         aside = set_aside(self._path, now)
         return f"The memory index was damaged (SQLite: {error}); it was renamed to {aside.name} and is being rebuilt."
+
+    def _file(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def failures(self) -> tuple[type[Exception], ...]:
         """See the protocol."""
