@@ -78,7 +78,9 @@ class TodoLists:
         items = (await files.shown(audience)).found.items
         number = int(item)
         if not 0 < number <= len(items):
-            raise WorkspaceFileError(f"there is no item {number} in the list", hint="The list shows the numbers.")
+            raise WorkspaceFileError(
+                f"there is no item {number} in the list", hint="The list shows the numbers: homebody todo list"
+            )
         return items[number - 1].id
 
     def _now(self, agent: RunningAgent) -> datetime:

@@ -67,7 +67,9 @@ async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
             answer = await client.post(f"/admin/{call}", content=json.dumps(arguments).encode())
         except httpx.ConnectError as error:
             told, hint = "the gateway does not answer", "Start it again: homebody start"
-            if (holder := describe(state / "gateway.lock")) is not None and holder.waits:
+            if (holder := describe(state / "gateway.lock")) is None:
+                told, hint = "no gateway is running", "Start it: homebody start"
+            elif holder.waits:
                 told, hint = f"the gateway waits for its database: {holder.waits}", holder.mend
             raise GatewayNotResponding(told, where=str(state), hint=hint) from error
         except httpx.TransportError as error:

@@ -178,5 +178,7 @@ def _tell_usage(wrong: click.ClickException, *, as_json: bool) -> int:
     hint = f"Try: {context.command_path} --help" if context else "Try: homebody --help"
     if context and context.command_path.endswith(" agent") and "extra argument" in wrong.format_message():
         hint = 'Give the message with -m: homebody agent -m "..."'
+    elif context and context.command_path.endswith(" memory search") and "extra argument" in wrong.format_message():
+        hint = 'Put several words in quotation marks: homebody memory search "spare key"'
     kind = errors.UsageError if isinstance(wrong, click.UsageError) else errors.HomebodyError
     return print_error(kind(wrong.format_message(), hint=hint), as_json=as_json)

@@ -90,7 +90,7 @@ class Normalizer:
         hint = (
             f"Did you mean {near}?"
             if near
-            else f"Known here: {', '.join(sorted(known)[:12])}. `homebody config page` describes each."
+            else f"Known here: {', '.join(sorted(known))}. `homebody config page` describes each."
         )
         return self.tree.problem((*path, key), "is not a key of this version; it is kept in the file and ignored", hint)
 

@@ -13,8 +13,9 @@ from channels.errors import ChannelError
 from channels.platform import Platform, SetupGuide
 from channels.protocol import Channel
 from gateway.base.clock import SystemClock
-from gateway.base.errors import HomebodyError, UsageError
+from gateway.base.errors import HomebodyError, SettingsError, UsageError
 from gateway.setup.pasted import Pasted, cleaned
+from gateway.setup.questions import nothing_typed
 from gateway.setup.setup_screen import Screen
 from gateway.supervision.channel_probe import probe_channel
 from gateway.supervision.platforms import platforms
@@ -86,16 +87,18 @@ def _set_up(screen: Screen, platform: Platform, guide: SetupGuide, *, again: boo
         if guide.questions:
             _ask_plain(screen, platform, guide)
         for key, words in guide.secrets:
-            more = "; empty goes back" if again else ""
-            text = given[key] if given else screen.questions.secret(f"{words} (it is not shown{more}):")
-            if again and not text.strip():
+            text = given[key] if given else screen.questions.secret(f"{words} (it is not shown; empty goes back):")
+            if not text.strip():
                 draft.drop(*places, *(f"{section}.{key}" for key, _ in guide.questions))
                 return None
             pasted = _as_typed(text) if key == "password" else cleaned(text, "token")
             if pasted.remark:
                 screen.tell(f"  {pasted.remark}")
             places.append(f"{section}.{key}")
-            draft.put(places[-1], pasted.secret, secret=True)
+            try:
+                draft.put(places[-1], pasted.secret, secret=True)
+            except SettingsError as error:
+                raise _of_wrong_form(error, variables[key] if given else "") from error
         chosen = ChosenChannel(platform, guide, _signed_in(screen, platform, variables if given else {}))
         _ask_afterwards(screen, platform, section)
         _instruct(screen, platform)
@@ -103,6 +106,12 @@ def _set_up(screen: Screen, platform: Platform, guide: SetupGuide, *, again: boo
         draft.drop(*places)
         raise
     return chosen
+
+
+def _of_wrong_form(error: SettingsError, variable: str) -> HomebodyError:
+    """Return the error of a secret that cannot be one, by where it stands: nothing of it is in the settings yet."""
+    what = error.problems[0].message if error.problems else error.message
+    return HomebodyError(what, where=variable, hint=f"Set {variable} anew." if variable else "Paste it again below.")
 
 
 def _ask_afterwards(screen: Screen, platform: Platform, section: str) -> None:
@@ -204,7 +213,8 @@ def _signed_in(screen: Screen, platform: Platform, variables: dict[str, str] | N
     ``variables`` held the token that is tried, by key; none of them if it was typed, None if the settings hold it.
     """
     screen.tell(f"  Asking {platform.name} ...")
-    facts = asyncio.run(_probe(screen, platform))
+    with nothing_typed():
+        facts = asyncio.run(_probe(screen, platform))
     if facts["ok"] is False:
         raise _refused(screen, platform, str(facts["error"]), str(facts.get("mend", "")), variables)
     name, _, hint = str(facts.get("name", "")).partition(" (")

@@ -13,6 +13,7 @@ from gateway.base.errors import HomebodyError, NoModel, SettingsError, UsageErro
 from gateway.models import model_probe
 from gateway.setup.found import FoundModel
 from gateway.setup.pasted import cleaned
+from gateway.setup.questions import nothing_typed
 from gateway.setup.setup_screen import Screen
 
 TRIAL_SECONDS = 90.0
@@ -76,9 +77,11 @@ def use_found(screen: Screen, found: FoundModel) -> None:
         screen.draft.put(address, found.address)
     try:
         _try_and_keep(screen, found.name)
-    except HomebodyError:
+    except HomebodyError as error:
         screen.draft.drop_key(found.provider)
         screen.draft.drop(address)
+        if found.variable and error.where.startswith("profile "):
+            error.where, error.hint = found.variable, f"Set {found.variable} anew, then: homebody setup"
         raise
 
 
@@ -105,8 +108,10 @@ def _use_key(screen: Screen, provider: str) -> None:
     screen.draft.put_key(provider, pasted.secret)
     try:
         _try_and_keep(screen, f"{provider}/{known.default_model}")
-    except HomebodyError:
+    except HomebodyError as error:
         screen.draft.drop_key(provider)
+        if error.where.startswith("profile "):  # it is not saved: a name of it says nothing yet
+            error.where, error.hint = "", "Choose it again below and paste another key, or choose another model."
         raise
 
 
@@ -174,7 +179,8 @@ async def _why_no_model(screen: Screen, address: str) -> HomebodyError:
 def _try_and_keep(screen: Screen, name: str, *, pin: bool = False) -> None:
     """Ask the model, and name it in the settings unless it would be chosen without."""
     screen.tell(f"  Asking {name} ...")
-    facts = asyncio.run(_tried(screen, name))
+    with nothing_typed():
+        facts = asyncio.run(_tried(screen, name))
     screen.tell(f"✓ {facts['model']} answered in {facts['ms'] / 1000:.1f} s.")
     if facts["window"] < _SMALLEST_WINDOW:
         screen.tell(f"  Its context window of {facts['window']:,} tokens is small; at least {_SMALLEST_WINDOW:,} are needed.")

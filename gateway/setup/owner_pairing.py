@@ -30,15 +30,15 @@ class Invite:
     code: str
     link: str
 
-    def as_text(self, channel: ChosenChannel) -> str:
-        """Return what to do with it."""
+    def as_text(self, channel: ChosenChannel, *, scannable: bool) -> str:
+        """Return what to do with it. ``scannable``: the link is shown as a QR code, too."""
         if not self.link:
             return (
                 f"Send this code to your bot on {channel.guide.title}, {channel.guide.where}:\n\n    {self.code}\n\n"
                 f"Whoever sends it first is the owner. It is good once, for {_GOOD_FOR}."
             )
         return (
-            f"Scan this with your phone, or open the link, and press Start:\n{self.link}\n"
+            f"{'Scan this with your phone, or open the link,' if scannable else 'Open this link'} and press Start:\n{self.link}\n"
             f"Whoever does that first is the owner. It is good once, for {_GOOD_FOR}."
         )
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import termios
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from gateway.base.errors import UsageError
@@ -26,6 +29,23 @@ class Questions(Protocol):
     def confirm(self, question: str, *, default: bool = True) -> bool:
         """Return yes or no."""
         ...
+
+
+@contextmanager
+def nothing_typed() -> Iterator[None]:
+    """Show nothing that is typed meanwhile, and drop it: a key that is pasted twice is no answer to the next question."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    silent = [*before]
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSANOW, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
 
 
 class TerminalQuestions:

@@ -191,7 +191,7 @@ class Wizard:
         if wait:
             with contextlib.suppress(HomebodyError):
                 asyncio.run(owner_pairing.wait_for_connection(state, channel))
-        screen.tell(invite.as_text(channel))
+        screen.tell(invite.as_text(channel, scannable=screen.interactive))
         facts: dict[str, Any] = {"owner": None, "link": invite.link or None, "code": invite.code}
         if not wait:
             return facts

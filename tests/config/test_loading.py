@@ -126,6 +126,7 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_key(tmp_path):
         ("agnts", 5, "Did you mean agents?"),
     ]
     assert "Known here: agents" in loaded.warnings[3].hint
+    assert "tools" in loaded.warnings[3].hint, "all are named"
 
 
 @parametrize_some(9, ("text", "name", "line", "message"),

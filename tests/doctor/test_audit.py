@@ -257,9 +257,11 @@ async def test_guests_with_rules_are_found(house: House) -> None:
     await ledger.close()
     found = await house.found(GUESTS)
     assert (worst(found), "telegram:2" in said(found)) == ("note", True)
+    assert "1 guest was approved: telegram:2" in said(found)
+    assert [one.mend for one in found] == ["To take it back: homebody pairing revoke telegram 2"]
     house.set(approvals={"rules": [{"decision": "allow", "tool": "write", "origin": "guest"}]})
     (found_,) = await house.wrong(GUESTS)
-    assert "1 guests may have this done without a question: write" in found_.what
+    assert "1 guest may have this done without a question: write" in found_.what
 
 
 async def test_a_stored_rule_that_is_wide_is_found(house: House) -> None:

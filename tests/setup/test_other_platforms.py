@@ -48,7 +48,7 @@ async def test_from_the_command_to_the_first_answer_on_discord(home: Home, windo
         await window.open(home, "setup", "discord")
         at = await answered(window, "Token of the bot", discord.TOKEN + "x")
         assert await window.until("is not accepted", since=at), window.shown[-1500:]
-        at = await answered(window, "empty goes back", discord.TOKEN, since=at)
+        at = await answered(window, "empty goes back", discord.TOKEN, since=window.shown.index("is not accepted"))
         steps.append("paste the token")
         assert await window.until("The bot is", since=at), window.shown[-1500:]
         await answered(window, "Do it?", "", since=at)

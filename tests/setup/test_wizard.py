@@ -43,12 +43,17 @@ async def test_from_nothing_to_the_first_answer_on_telegram(home: Home, peer: Te
     await window.open(home, "setup")
     await answered(window, "Which language model", DOWN * 5)
     at = await answered(window, "Where do you want to talk", "")
-    at = await answered(window, "Token of the bot", "123456:ABC...", since=at)
+    at = await answered(window, "Token of the bot (it is not shown; empty goes back)", "123", since=at)
+    assert await window.until("is not a bot token", since=at)
+    assert await window.until("Paste it again below", since=at)
+    at = await answered(window, "Token of the bot", "123456:ABC...", since=window.shown.index("Paste it again below"))
     assert await window.until("example of a manual", since=at)
-    at = await answered(window, "empty goes back", TOKEN[:-1] + "x", since=at)
+    assert "homebody.yaml:" not in window.shown, "the file does not hold what was typed"
+    assert "Nothing was written" not in window.shown
+    at = await answered(window, "empty goes back", TOKEN[:-1] + "x", since=window.shown.index("example of a manual"))
     assert await window.until("is not accepted", since=at)
     assert await window.until("paste it below", since=at)
-    at = await answered(window, "empty goes back", "", since=at)
+    at = await answered(window, "empty goes back", "", since=window.shown.index("paste it below"))
     at = await answered(window, "Where do you want to talk", "", since=at)
     at = await answered(window, "Token of the bot", f'"{TOKEN}"', since=at)
     assert "config set" not in window.shown
@@ -225,6 +230,8 @@ async def test_a_key_that_is_refused_is_not_saved(home: Home, compatible_peer: C
     code, out, err = await home.run("setup", "model", "--yes")
     assert code == 4
     assert "does not accept the key" in out + err
+    assert "Set OPENAI_API_KEY anew, then: " in out + err
+    assert "profile openai" not in out + err
     assert not (home.state / "auth-profiles.json").exists()
 
 

@@ -120,9 +120,10 @@ async def _examine_guests(installation: Installation) -> list[Finding]:
     ]
     owners = [one for one in facts.people if one["role"] == "owner"]
     found = []
+    count = "1 guest" if len(guests) == 1 else f"{len(guests)} guests"
     if guests and rules:
         named = ", ".join(rule.command or rule.tool for rule in rules)
-        what = f"{len(guests)} guests may have this done without a question: {named}"
+        what = f"{count} may have this done without a question: {named}"
         found.append(
             Finding(
                 level="warning",
@@ -137,8 +138,8 @@ async def _examine_guests(installation: Installation) -> list[Finding]:
         found.append(
             Finding(
                 level="note",
-                what=f"{len(guests)} guests were approved: {named}",
-                mend="To take it back: homebody pairing revoke CHANNEL SENDER",
+                what=f"{count} {'was' if len(guests) == 1 else 'were'} approved: {named}",
+                mend=f"To take it back: homebody pairing revoke {guests[0]['channel']} {guests[0]['sender']}",
             )
         )
     if len(owners) > 1 and not installation.settings.session.identity_links:

@@ -1,7 +1,7 @@
 // Costs: by day, agent, model and origin; today's budgets, and raising one; what a longer cache would save.
 import { Bars, Meter, Badge, Button, Dialog, Diff, Empty, ErrorNotice, Field, html, Loading, Money, Notice, Page, Select, Table, useCall, useState } from "../ui.js";
 import { call } from "../api.js";
-import { money, number, t } from "../texts.js";
+import { day, money, number, t } from "../texts.js";
 
 const percent = (share) => number(share, { style: "percent", maximumFractionDigits: 0 });
 const amount = (value, unit) => (unit === "usd" ? money(value) : t("context.tokensN", { n: value }));
@@ -51,7 +51,7 @@ function Spent({ value, by, days }) {
     ${bars.length > 1 && html`<${Bars} bars=${bars} kinds=${listed.slice(0, 8).map((one) => [one.name, one.name])} label=${t("costs.chart", { n: bars.length })} />`}
     <${Table} caption=${t(`costs.by.${by}`)} rows=${listed} rowKey=${(one) => one.name} columns=${[{ key: "name", title: t(`costs.by.${by}`) }, ...figures]} />
     <details><summary>${t("costs.perDay")}</summary><${Table} caption=${t("costs.perDay")} rows=${[...rows].reverse().map((row) => ({ ...row, name: name(row), sent: row.input + row.cacheRead + row.cacheWrite, read: row.cacheRead, unsure: row.estimated + row.unpriced }))} rowKey=${(one) => one.day + one.agent + one.name} columns=${[{ key: "day", title: t("costs.day") }, { key: "agent", title: t("costs.by.agent") }, { key: "name", title: t(`costs.by.${by}`) }, ...figures]} /></details>
-    <p class="hint">${value.total.estimated + value.total.unpriced > 0 ? t("costs.estimated", { n: value.total.estimated + value.total.unpriced }) : ""} ${t("costs.pricesAsOf", { day: value.pricesAsOf })}</p>`;
+    <p class="hint">${value.total.estimated + value.total.unpriced > 0 ? t("costs.estimated", { n: value.total.estimated + value.total.unpriced }) : ""} ${t("costs.pricesAsOf", { day: day(`${value.pricesAsOf}T12:00`) })}</p>`;
 }
 
 function Budgets({ role }) {
