@@ -87,17 +87,21 @@ class UnansweredWords:
             await mark_stopped(transcript, first)
 
     async def _transcript(self, agent: RunningAgent, record: SessionRecord, message: RoutedMessage) -> Transcript:
-        """Return the transcript of a session. One that has not begun begins with its start-up notes, as with its first turn."""
+        """Return the transcript of a session. One that has not begun begins with its start-up notes, as with its first turn.
+
+        Raises:
+            AgentError: it cannot be used, or cannot begin.
+        """
         transcript = await agent.conversations.transcript(record)
-        if transcript.opened is None and message.automation is None:
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    conversation = await agent.conversations.open(record, message.route.audience, origin=message.origin)
-                    await conversation.prepare()
-            except (AgentError, TimeoutError) as error:
-                log.warning("session %s begins without its notes: %s", record.key, error)
-            transcript = await agent.conversations.transcript(record)
-        return transcript
+        if transcript.opened is not None or message.automation is not None:
+            return transcript
+        try:
+            async with asyncio.timeout(PATIENCE):
+                conversation = await agent.conversations.open(record, message.route.audience, origin=message.origin)
+                await conversation.prepare()
+        except TimeoutError as error:
+            raise AgentError(f"session {record.key} could not be begun within {PATIENCE:g} seconds") from error
+        return conversation.transcript
 
 
 def _is_kept(one: RoutedMessage) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.errors import AgentError
 from agent.messages import Text, ToolCall, UserMessage
 from agent.models.scripted import Stall
 from agent.transcript.history_view import STOPPED_SILENT
@@ -208,6 +209,28 @@ async def test_a_message_that_is_let_into_a_turn_just_as_that_is_stopped_stays_s
         await wire.until(lambda: wire.said()[-1:] == ["re"])
         assert (await house.ledger.tally()).running == 0
     assert shown(t.model.requests[-1]) == ["w0;", "w1;", "stopped", "w9;"]
+
+
+async def test_a_message_whose_turn_fails_before_the_model_is_asked_stays_said(town: Make, monkeypatch: Any) -> None:
+    t = town()
+    t.answer = lambda _: "re"
+    wire = t.wire()
+    async with t.house(wire) as house:
+        await wire.say("w0; hello")
+        await wire.until(lambda: wire.said() == ["re"])
+
+        async def broken(*_: Any, **__: Any) -> Any:
+            raise AgentError("the model cannot be used", hint="homebody models list")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(house.agents["main"].conversations, "open", broken)
+            await wire.say("w1; Frau Kwcgtvo has the key")
+            await wire.until(lambda: len(wire.sent) == 2)
+            await house.lanes.quiet()
+        assert "the model cannot be used" in wire.said()[-1]
+        await wire.say("w9; go on")
+        await wire.until(lambda: len(wire.sent) == 3)
+    assert shown(t.model.requests[-1]) == ["w0;", "w1;", "w9;"], "and the next answer may be to both"
 
 
 @parametrize_some(6, "steps", range(0, 60, 3))
