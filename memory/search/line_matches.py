@@ -12,6 +12,7 @@ from typing import NamedTuple
 from memory.store.candidates import NO_MATCH, LineMatch
 from memory.text.folding import folded
 from memory.text.irregular import irregular_forms
+from memory.text.spellings import other_spellings
 from memory.text.stems import ARABIC, stem
 from memory.text.terms import Terms, spaced
 from memory.text.times import tells_time
@@ -82,7 +83,10 @@ class LineMatches:
         for word in set(terms.words) & set(alike):
             name = stem(folded(word), "")
             self._keys |= dict.fromkeys(alike[word], name)
-            if not set(alike[word]) & set(irregular_forms(word.lower())):  # "chose" is no less than "choose"
+            if not set(alike[word]) & {
+                *irregular_forms(word.lower()),
+                *other_spellings(word),
+            }:  # "chose" is no less than "choose"
                 self._weights[name] *= _ALIKE
         before = _ARABIC_PREFIXES if ARABIC in languages else ("",)
         self._starts = tuple({prefix + _start(key) for key in self._keys for prefix in before})

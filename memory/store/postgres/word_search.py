@@ -29,6 +29,7 @@ from memory.store.postgres.lexemes import MOST_OFTEN, all_pieces, any_count, lex
 from memory.store.vocabulary import Vocabulary
 from memory.text.folding import folded
 from memory.text.irregular import irregular_forms
+from memory.text.spellings import other_spellings
 from memory.text.stems import forms
 from memory.text.terms import Terms
 
@@ -101,9 +102,9 @@ class WordSearch:
         self._state = state
         alike: dict[str, list[str]] = {}
         for word in unknown:
-            irregular = list(irregular_forms(word.lower()))
-            counts = self._counted(connection, state.live, [words_of(form) for form in irregular])
-            found = [form for form, count in zip(irregular, counts, strict=True) if count] + self._vocabulary.like(word)
+            others = [*irregular_forms(word.lower()), *other_spellings(word)]
+            counts = self._counted(connection, state.live, [words_of(form) for form in others])
+            found = [form for form, count in zip(others, counts, strict=True) if count] + self._vocabulary.like(word)
             if found:
                 alike[word] = found
         return alike

@@ -56,14 +56,15 @@ class KeywordIndex:
             return hits
         languages = self._notes.languages()
         unknown = [word for word in terms.words if not self._count(_any_of(forms(word, languages)))]
-        alike = {word: found for word in unknown if (found := [*self._irregular(word), *self._vocabulary.like(word)])}
+        alike = {word: found for word in unknown if (found := [*self._other_forms(word), *self._vocabulary.like(word)])}
         wider = self._search(terms, alike, generation, audience, limit) if alike else hits
         return wider if wider.coverage >= floor else hits
 
-    def _irregular(self, word: str) -> list[str]:
+    def _other_forms(self, word: str) -> list[str]:
         from memory.text.irregular import irregular_forms
+        from memory.text.spellings import other_spellings
 
-        return [form for form in irregular_forms(word.lower()) if self._count(fts_string(form))]
+        return [form for form in (*irregular_forms(word.lower()), *other_spellings(word)) if self._count(fts_string(form))]
 
     def _search(
         self, terms: Terms, alike: Mapping[str, Sequence[str]], generation: Generation, audience: str | None, limit: int
