@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from functools import partial
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -59,14 +60,14 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
         tell({"found": found.as_json(), "commands": commands(found, step)}, as_text(found, step), as_json=as_json)
         return 0
     from gateway.setup.questions import DefaultAnswers, TerminalQuestions
-    from gateway.setup.setup_screen import Screen
+    from gateway.setup.setup_screen import Screen, wrapped
     from gateway.setup.wizard import Wizard
 
     screen = Screen(
         draft=draft,
         found=found,
         questions=TerminalQuestions() if interactive else DefaultAnswers(),
-        tell=lambda text: say(text, err=as_json),
+        tell=lambda text: say(wrapped(text, get_terminal_size().columns) if interactive else text, err=as_json),
         interactive=interactive,
         alone=step is not None,
     )
