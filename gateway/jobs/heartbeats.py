@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
@@ -98,7 +98,7 @@ class Heartbeats:
     def next_due(self) -> datetime | None:
         """The next instant of all agents. One that had to wait at the last look is left to the scheduler's regular ones."""
         dues = [
-            known.state.last + self._interval(agent, known.state)
+            self._due(agent, known.state)
             for agent in list(self._agents.values())
             if agent.profile.heartbeat.every and (known := self._known.get(agent.id)) is not None
         ]
@@ -123,7 +123,7 @@ class Heartbeats:
             return found | {"skipped": "off"}
         if known is None:
             return found
-        due = known.state.last + self._interval(agent, known.state)
+        due = self._due(agent, known.state)
         found |= {"skipped": known.skipped, "next": due.isoformat(timespec="seconds")}
         return found | {"failures": known.state.failures, "trouble": known.trouble}
 
@@ -138,7 +138,7 @@ class Heartbeats:
             known = self._known[agent.id] = _Known(first, first.last)
         if known.state.last > now:  # the clock was set back
             known.state = replace(known.state, last=now)
-        if now - known.state.last < self._interval(agent, known.state):
+        if now < self._due(agent, known.state):
             return
         known.skipped = await self._beat(agent, known, now)
         if known.skipped not in {None, "busy", "waiting"}:
@@ -152,10 +152,16 @@ class Heartbeats:
             await self._ledger.put(agent.id, state)
         return state
 
-    def _interval(self, agent: RunningAgent, state: HeartbeatState) -> timedelta:
-        """Return the time between two instants, which doubles with each heartbeat that failed."""
+    def _due(self, agent: RunningAgent, state: HeartbeatState) -> datetime:
+        """Return when the next one is due: the time doubles with each that failed, until midnight, as a new day has new limits."""
         every = timedelta(seconds=agent.profile.heartbeat.every)
-        return every if not state.failures else max(every, min(every * 2 ** min(state.failures, 10), LONGEST_BACKOFF))
+        if not state.failures:
+            return state.last + every
+        doubled = state.last + max(every, min(every * 2 ** min(state.failures, 10), LONGEST_BACKOFF))
+        tomorrow = state.last.astimezone(agent.zone).date() + timedelta(days=1)
+        midnight = datetime.combine(tomorrow, time(), agent.zone).astimezone(UTC)
+        due: datetime = min(doubled, max(state.last + every, midnight))
+        return due
 
     async def _beat(self, agent: RunningAgent, known: _Known, now: datetime) -> Skipped | None:
         """Store the message of a heartbeat, or return why there is none."""
@@ -192,7 +198,7 @@ class Heartbeats:
         if failures is None:
             return "waiting"
         known.state = replace(known.state, failures=failures, row=None)
-        return "waiting" if now - known.state.last < self._interval(agent, known.state) else None
+        return "waiting" if now < self._due(agent, known.state) else None
 
     def _asleep(self, agent: RunningAgent, settings: HeartbeatSettings, now: datetime) -> Skipped | None:
         hours = settings.active_hours

@@ -121,7 +121,8 @@ def given_up(
 def _automation_over(one: RoutedMessage, label: str, began: datetime, *, late: bool) -> GivenUp | None:
     """Judge the turn of an automation, which is alone in it and waits for nobody's word."""
     if (times := one.row.attempts) >= MAX_ATTEMPTS:
-        text = f"⚠️ I was interrupted {times} times over {label} and gave it up."
+        at = one.row.received_at.astimezone(began.tzinfo)
+        text = f"⚠️ I was interrupted {times} times over {label} ({at:%a %H:%M}) and gave it up."
         return GivenUp("failed", "interrupted too often", text, (one,))
     if late:
         text = f"I was interrupted over {label} ({began:%a %H:%M}). It is a while ago, so I did not go on."

@@ -102,6 +102,21 @@ def _ago(match: re.Match[str], today: date) -> tuple[date, date]:
     return _back(today, number * length + slack), _back(today, number * length - slack)
 
 
+def _to_the_day(match: re.Match[str], today: date) -> tuple[date, date]:
+    """The same day, so many weeks, months or years ago; the last one of a month that has no such day."""
+    word = match["count"].lower()
+    number = int(word) if word.isdigit() else NUMBERS.get(word, 1)
+    if _LENGTHS["w"] == (length := _length_of(match)):
+        day = _back(today, number * length[0])
+        return day, day
+    months = number * (12 if length == _LENGTHS["y"] else 1)
+    year, month = divmod(today.year * 12 + today.month - 1 - months, 12)
+    if year < 1:
+        return date.min, date.min
+    day = date(year, month + 1, min(today.day, monthrange(year, month + 1)[1]))
+    return day, day
+
+
 def _length_of(match: re.Match[str]) -> tuple[int, int]:
     unit = match["unit"].lower()
     return _LENGTHS[_UNIT_OF.get(unit) or _UNIT_OF[unit[:-1]]]
@@ -286,6 +301,20 @@ def _before_last_phrases() -> Sequence[tuple[str, Meaning]]:
     )
 
 
+def _phrases_of_this_day() -> Iterator[tuple[str, Meaning]]:
+    """Yield how the day is written on which something was a year ago, which holds the word for today."""
+    count = rf"(?P<count>\d{{1,3}}|{'|'.join(NUMBERS)})"
+    for today, ago in (
+        ("today", rf"{count} (?P<unit>week|month|year)s? ago"),
+        ("heute", rf"(?:genau )?vor {count} (?P<unit>woche|monat|jahr)(?:en|e|n)?"),
+        ("aujourd'hui", rf"il y a {count} (?P<unit>semaine|mois|annee|an)s?"),
+        ("hoy", rf"hace {count} (?P<unit>semana|mes|ano)(?:es|s)?"),
+        ("oggi", rf"{count} (?P<unit>settiman[ae]|mes[ei]|ann[io]) fa"),
+    ):
+        second = ago.replace("<count>", "<count2>").replace("<unit>", "<unit2>")
+        yield rf"{ago},? {today}|{today},? {second}", _second(_to_the_day)
+
+
 def _fortnight_phrases() -> Sequence[tuple[str, Meaning]]:
     return (
         (rf"(?:{_COUNT} )?fortnights? ago", _fortnights_ago),
@@ -434,6 +463,7 @@ _PERIOD_KEYS = _UNIT_KEYS.union(SEASONS, _RECENT_KEYS)
 def _rules() -> Iterator[tuple[frozenset[str], re.Pattern[str], Meaning]]:
     for keys, phrases in (
         (_BEFORE_LAST_KEYS, _before_last_phrases()),
+        (_UNIT_KEYS, tuple(_phrases_of_this_day())),
         (_UNIT_KEYS, _fortnight_phrases()),
         (_DAY_KEYS, _day_phrases()),
         (_PERIOD_KEYS, _period_phrases()),

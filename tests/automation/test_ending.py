@@ -155,5 +155,5 @@ def test_when_an_interrupted_run_is_given_up(attempts: int, hours: int, state: A
     over = given_up(turn, [routed(job("plants"), attempts=attempts)], NOON + timedelta(hours=hours), UTC)
     assert (None if over is None else over.state) == state
     if over is not None:
-        assert "job “plants”" in over.text
+        assert "job “plants” (Sun 12:00)" in over.text, "which of its runs"
         assert "say" not in over.text.casefold(), "nobody wrote the message, so nobody is asked to say it again"

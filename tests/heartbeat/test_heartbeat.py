@@ -316,6 +316,25 @@ async def test_a_failing_model_is_asked_ever_less_often_and_nobody_is_told(tmp_p
         assert wire.said() == ["re: hello"]
 
 
+async def test_a_new_day_ends_the_longer_wait_after_failures(tmp_path: Path) -> None:
+    town = Beating(tmp_path)
+    town.tasks()
+    wire = town.wire()
+    async with town.house(wire) as house:
+        await hello(wire)
+        town.answer = failing
+        at = []
+        for _ in range(4 * 24):
+            before = len(town.beats)
+            await town.pass_by(house, 30 * 60 / 2)
+            if len(town.beats) > before:
+                at.append(town.clock.now())
+    after = [one for one in at if one.date() > at[0].date()]
+    gaps = [(two - one) / timedelta(hours=1) for one, two in itertools.pairwise(after)]
+    assert after[0].hour == 0, "limits of a day begin anew"
+    assert min(gaps) > 5, "and it waits as long as before if that fails, too"
+
+
 async def test_a_restart_repeats_none_and_makes_up_for_one(tmp_path: Path) -> None:
     town = Beating(tmp_path)
     town.tasks()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import imaplib
 import random
+import socketserver
+import threading
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -154,6 +157,27 @@ def test_tls_is_checked(dovecot: Dovecot, user: str) -> None:
         with pytest.raises(OSError, match="certificate") as raised:
             ImapConnection(account)
         assert "is not accepted" in str(refused(raised.value, "home", account.imap))
+
+
+def test_a_server_without_starttls_is_told_with_the_setting_that_mends_it(dovecot: Dovecot, user: str) -> None:
+    class Plain(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"* OK ready\r\n")
+            for line in self.rfile:
+                self.wfile.write(b"* CAPABILITY IMAP4rev1\r\n" + line.split()[0] + b" OK done\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Plain) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        account = account_of(
+            dovecot, user, imap={"host": "localhost", "port": server.server_address[1], "security": "starttls"}
+        )
+        with pytest.raises(imaplib.IMAP4.error, match="STARTTLS") as raised:
+            ImapConnection(account)
+        server.shutdown()
+    told = refused(raised.value, "home", account.imap)
+    assert "does not offer STARTTLS" in str(told)
+    assert told.hint.endswith("homebody config set mail.accounts.home.imap.security tls")
 
 
 def test_a_wrong_password_is_told_with_what_mends_it(dovecot: Dovecot, user: str) -> None:

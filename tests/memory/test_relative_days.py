@@ -144,6 +144,11 @@ def test_words_that_only_look_like_it_stay() -> None:
 @pytest.mark.parametrize(
     ("question", "first", "last"),
     [
+        ("a year ago today", "2025-11-22", "2025-11-22"),
+        ("Was war heute vor einem Jahr?", "2025-11-22", "2025-11-22"),
+        ("il y a deux ans aujourd'hui", "2024-11-22", "2024-11-22"),
+        ("hoy hace un mes", "2026-10-22", "2026-10-22"),
+        ("due settimane fa oggi", "2026-11-08", "2026-11-08"),
         ("vor drei Wochen", "2026-10-29", "2026-11-04"),
         ("il y a trois semaines", "2026-10-29", "2026-11-04"),
         ("hace tres semanas", "2026-10-29", "2026-11-04"),

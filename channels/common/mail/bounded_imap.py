@@ -54,7 +54,11 @@ class BoundedIMAP(imaplib.IMAP4):
         try:
             super().__init__(server.host, server.port or DEFAULT_PORTS["imap", server.security], timeout=seconds)
             if server.security == "starttls":
-                self._encrypt()
+                try:
+                    self._encrypt()
+                except BaseException:
+                    self.sock.close()
+                    raise
         except BaseException:
             self._close_pipe()
             raise

@@ -43,6 +43,9 @@ def explained(error: BaseException, names: MailboxNames, server: MailServer, pro
     ):
         if isinstance(error, kinds):
             return MailProblem(text, hint=hint)
+    if server.security == "starttls" and "starttls" in str(error).lower():
+        hint = _other_security(names, server, protocol)
+        return MailProblem(f"{where} does not encrypt after the greeting: {_words(error)}", hint=hint)
     return MailProblem(f"{where} refused it: {_words(error)}", hint=names.test)
 
 
@@ -51,9 +54,13 @@ def _not_encrypted(error: ssl.SSLError, names: MailboxNames, server: MailServer,
         why = error.verify_message or "it cannot be verified"
         hint = f"check {names.settings}.{protocol}.host; for a certificate of your own set caFile there"
         return MailProblem(f"the certificate of {where} is not accepted: {why}", hint=hint)
-    other = "starttls" if server.security == "tls" else "tls"
-    hint = f"perhaps the port speaks otherwise: homebody config set {names.settings}.{protocol}.security {other}"
+    hint = _other_security(names, server, protocol)
     return MailProblem(f"no encrypted connection to {where}: {error.reason or _words(error)}", hint=hint)
+
+
+def _other_security(names: MailboxNames, server: MailServer, protocol: str) -> str:
+    other = "starttls" if server.security == "tls" else "tls"
+    return f"perhaps the port speaks otherwise: homebody config set {names.settings}.{protocol}.security {other}"
 
 
 def _login_hint(names: MailboxNames) -> str:
