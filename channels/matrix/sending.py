@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from channels.common.previews import PREFIX, Previews
 from channels.errors import NotSent
 from channels.matrix.api_errors import send_error
-from channels.matrix.http_api import TROUBLE, MatrixHttp, event_of, path
+from channels.matrix.http_api import TROUBLE, MatrixHttp, Refused, event_of, path
 from channels.matrix.markup import KEY, edit_content, reply_to, text_content
 from channels.matrix.media import upload, upload_error
 from channels.matrix.rooms import Room, RoomDirectory
@@ -33,6 +33,8 @@ KEPT_SECONDS: Final = 6 * 3600
 """For how long a transaction id is taken to be known to the homeserver."""
 LONG_SECONDS: Final = 30.0
 """A preview that stood for longer may have been left by whoever waited for the answer, and an edit notifies nobody."""
+LOOK_SECONDS: Final = 5.0
+NOT_FOUND: Final = 404
 LOOK_BACK: Final = 5
 PAGE: Final = 100
 _YES, _NO = (
@@ -90,6 +92,7 @@ class Outgoing:
                 found = await self._find(room, outbound)
                 if found is not None:
                     return Sent(platform_id=found)
+            preview = await self._if_there(room, preview)
             if preview is not None and outbound.reply_to is None and not self._stood_long(preview):
                 content = {**edit_content(preview, outbound.text), KEY: outbound.key}
                 if not outbound.buttons:
@@ -181,6 +184,17 @@ class Outgoing:
     def _stood_long(self, preview: str) -> bool:
         posted = self.shown.get(preview)
         return posted is not None and self.clock.monotonic() - posted > LONG_SECONDS
+
+    async def _if_there(self, room: Room, preview: str | None) -> str | None:
+        """Return a preview unless somebody removed it: an edit of it would be taken, and shown to nobody."""
+        if preview is None:
+            return None
+        try:
+            event = await self.http.ask("GET", path("rooms", room.id, "event", preview), seconds=LOOK_SECONDS)
+        except TROUBLE as error:
+            gone = isinstance(error, Refused) and error.status == NOT_FOUND and not error.page
+            return None if gone else preview
+        return preview if event.get("content") else None
 
     async def _redact(self, room: Room, message: str, key: str) -> None:
         await self.http.ask("PUT", path("rooms", room.id, "redact", message, f"hb.{key}.x"), {})

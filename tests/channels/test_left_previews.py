@@ -413,3 +413,14 @@ async def test_a_list_of_previews_that_cannot_be_read_counts_as_none(stored: str
     await previews.keep(BookDoor({"previews": stored}))
     await previews.tidy()
     assert await previews.take(ROOM) is None
+
+
+async def test_an_answer_is_written_anew_where_somebody_removed_its_preview_on_matrix(tmp_path: Path) -> None:
+    """An edit of what was removed is taken there, and shown to nobody."""
+    async with _matrix(tmp_path) as stage, stage.life() as line:
+        await stage.show(line, "The garden is", "The garden is green")
+        (preview,) = stage.kept()
+        (room,) = stage.peer.home.rooms.values()
+        stage.peer.home.redact(room, preview["message"])
+        await stage.answer(line, "The garden is green today.")
+        assert stage.said() == ["The garden is green today."]
