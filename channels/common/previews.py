@@ -7,7 +7,7 @@ import contextlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,6 +29,9 @@ LATER: Final = 15.0
 CUT_OFF: Final = "(This was cut off when I was restarted.)"
 """What a preview says for ever that cannot be deleted."""
 EMPTY: Final = "…"
+
+
+Place = TypeVar("Place", str, tuple[str, str])
 
 
 class Editing(Protocol):
@@ -68,7 +71,7 @@ class _Preview:
 
 
 class Previews:
-    """The previews of one account, one for each conversation at most."""
+    """The previews of one account. In each conversation one grows at most; those of turns whose answers still wait are set aside."""
 
     def __init__(
         self,
@@ -83,6 +86,8 @@ class Previews:
         self._after = after
         self._between = between
         self._open: dict[str, _Preview] = {}
+        self._aside: dict[tuple[str, str], _Preview] = {}
+        """By conversation and turn."""
         self._over: dict[str, str] = {}
         self._kept = KeptPreviews()
         self._left: dict[str, KeptPreview] = {}
@@ -100,7 +105,10 @@ class Previews:
             return
         preview = self._open.get(address)
         if preview is None or preview.turn != turn:
-            preview = self._open[address] = _Preview(turn, self._clock.monotonic(), self._wall())
+            if preview is not None:
+                self._set_aside(address, preview)
+            preview = self._aside.pop((address, turn), None) or _Preview(turn, self._clock.monotonic(), self._wall())
+            self._open[address] = preview
         now = self._clock.monotonic()
         early = now - preview.began < self._after or now - preview.edited < self._between(conversation)
         if early or text == preview.shown or preview.lock.locked():
@@ -157,6 +165,13 @@ class Previews:
         if preview is not None and preview.turn == turn:
             preview.ended = True
 
+    def _set_aside(self, address: str, preview: _Preview) -> None:
+        if preview.message is None and not preview.doubtful:
+            return
+        self._aside[address, preview.turn] = preview
+        while len(self._aside) > MOST:
+            del self._aside[next(iter(self._aside))]
+
     # -- the answer --------------------------------------------------------------------------------------------------
 
     async def take(self, conversation: ChatAddress, turn: str | None = None) -> str | None:
@@ -168,10 +183,12 @@ class Previews:
         Call ``settle`` before anything is written into the message, once it is recorded as the answer's.
         """
         address = conversation.address
-        preview = self._open.get(address)
-        if preview is None or (turn is not None and turn != preview.turn and not preview.ended):
-            return None
-        del self._open[address]
+        preview = self._aside.pop((address, turn), None) if turn is not None else None
+        if preview is None:
+            preview = self._open.get(address)
+            if preview is None or (turn is not None and turn != preview.turn and not preview.ended):
+                return None
+            del self._open[address]
         while len(self._over) >= MOST:
             del self._over[next(iter(self._over))]
         self._over[address] = preview.turn
@@ -197,7 +214,8 @@ class Previews:
             if isinstance(error, NotSent) and error.permanent:
                 self._lost[conversation.address] = preview
                 return
-            self._open.setdefault(conversation.address, preview)
+            if self._open.setdefault(conversation.address, preview) is not preview:
+                self._set_aside(conversation.address, preview)
             raise NotSent(f"the preview of the answer cannot be looked for: {error}") from error
 
     def _posts_once(self, preview: _Preview) -> bool:
@@ -208,6 +226,8 @@ class Previews:
         opened = self._open.get(conversation.address)
         if opened is not None and opened.message == message:
             del self._open[conversation.address]
+        for aside in [one for one, preview in self._aside.items() if preview.message == message]:
+            del self._aside[aside]
         keys = self._kept.of_message(conversation, message)
         for key in keys:
             self._left.pop(key, None)
@@ -237,7 +257,10 @@ class Previews:
         for address, preview in list(self._open.items()):
             if preview.message is not None and not self._kept.holds(preview.key):
                 del self._open[address]  # another gateway had the account meanwhile, and made it the answer
-        ours = {preview.key for preview in (*self._open.values(), *self._lost.values())}
+        for aside, preview in list(self._aside.items()):
+            if preview.message is not None and not self._kept.holds(preview.key):
+                del self._aside[aside]
+        ours = {preview.key for preview in (*self._open.values(), *self._aside.values(), *self._lost.values())}
         for one in reversed(stored):  # of two in one conversation, the newest is gone on with
             address = one.conversation.address
             if one.key in ours:
@@ -264,15 +287,11 @@ class Previews:
 
     async def tidy(self) -> None:
         """Delete previews that an earlier process left and whose turns do not go on soon. Ends when none is left."""
-        if not self._left and not any(preview.left for preview in self._open.values()):
+        if not self._left and not any(preview.left for preview in (*self._open.values(), *self._aside.values())):
             return
         await self._clock.sleep(LEFT_SECONDS)
-        for address, preview in list(self._open.items()):
-            if preview.left and preview.message is not None:
-                place = next((one for one in self._kept.all() if one.key == preview.key), None)
-                del self._open[address]
-                if place is not None:
-                    self._left[preview.key] = place
+        self._leave(self._open)
+        self._leave(self._aside)
         while self._left:
             for key, one in list(self._left.items()):
                 with contextlib.suppress(ChannelError):
@@ -280,6 +299,12 @@ class Previews:
                     self._left.pop(key, None)
             if self._left:
                 await self._clock.sleep(LATER)
+
+    def _leave(self, previews: dict[Place, _Preview]) -> None:
+        for at, preview in list(previews.items()):
+            if preview.left and preview.message is not None:
+                del previews[at]
+                self._left |= {one.key: one for one in self._kept.all() if one.key == preview.key}
 
     async def _remove(self, preview: KeptPreview) -> None:
         """Delete a message that is still a preview; where that is refused, let it say what it is. Raises ChannelError."""

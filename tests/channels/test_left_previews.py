@@ -424,3 +424,15 @@ async def test_an_answer_is_written_anew_where_somebody_removed_its_preview_on_m
         stage.peer.home.redact(room, preview["message"])
         await stage.answer(line, "The garden is green today.")
         assert stage.said() == ["The garden is green today."]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_preview_whose_answer_waits_becomes_it_though_the_next_turn_shows_its_own(tmp_path: Path, kind: str) -> None:
+    """The answer of the first turn is in the outbox, say, while the platform is away."""
+    async with STAGES[kind](tmp_path) as stage, stage.life() as line:
+        await stage.show(line, "The garden is", "The garden is green")
+        await stage.show(line, "The house is", "The house is red", turn="t2")
+        await stage.answer(line, "The garden is green today.")
+        await stage.answer(line, "The house is red today.", turn="t2", key="k2")
+        assert [said.split("\n")[0] for said in stage.said()] == ["The garden is green today.", "The house is red today."]
+        assert stage.kept() == []
