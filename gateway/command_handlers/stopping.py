@@ -94,16 +94,22 @@ class Stopping:
         self._cut_short(session)
         await self._stop_subagents(session)
 
-    async def everything(self) -> str:
-        """Stop all turns of the owner's sessions, all that no person started, all sub-agents and commands; return what to say."""
+    async def everything(self, here: str = "") -> str:
+        """Stop all turns of the owner's sessions, all that no person started, all sub-agents and commands; return what to say.
+
+        What runs in the session ``here`` is stopped, too, whosever it is: that of the group where it was asked for.
+        """
         from gateway.command_handlers.session_commands import counted
 
-        sessions = [one for one in self._lanes.sessions() if is_owners(one) and isolated_kind(one) != "sub"]
+        def concerned(session: str) -> bool:
+            return session == here or is_owners(session)
+
+        sessions = [one for one in self._lanes.sessions() if concerned(one) and isolated_kind(one) != "sub"]
         turns = sum(self._queue.stop(one) is not None for one in sessions)
-        commands = self._end_commands(is_owners)
+        commands = self._end_commands(concerned)
         subagents = await self._stop_subagents(None)
         asked = {one.session for one in await self._ledger.approvals.latest(["pending"])}
-        questions = await self._withdraw([one for one in asked if is_owners(one)])
+        questions = await self._withdraw([one for one in asked if concerned(one)])
         counts = ((turns, "turn"), (subagents, "sub-agent"), (commands, "background command"), (questions, "task"))
         parts = [counted(count, what) for count, what in counts if count]
         if questions:

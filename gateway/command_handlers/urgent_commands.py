@@ -173,7 +173,7 @@ class UrgentCommands:
 
     async def _stop(self, argument: str, message: RoutedMessage) -> str:
         if argument.casefold() == "all":
-            return await self._stopping.everything()
+            return await self._stopping.everything(message.route.session)
         everything = self._rights.may_withdraw(message.inbound.conversation, message.actor)
         return await self._stopping.session(message.route.session, all_of_it=everything)
 

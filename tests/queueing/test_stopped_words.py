@@ -16,6 +16,7 @@ from agent.messages import Text, ToolCall, UserMessage
 from agent.models.scripted import Stall
 from agent.transcript.history_view import STOPPED_SILENT
 from agent.transcript.transcript import Transcript
+from tests.patience import PATIENCE
 from tests.peers.wire import picture
 from tests.queueing.conftest import Town
 from tests.sampling import parametrize_some
@@ -360,3 +361,19 @@ async def _goes_on(root: Path, *, stops_again: bool) -> None:
         assert (await house.ledger.tally()).running == 0
     last = shown(t.model.requests[-1])
     assert Counter(word for word in last if word != "stopped") == Counter({"w0;": 1, "w1;": 1, "w2;": 1, "w9;": 1}), last
+
+
+@pytest.mark.parametrize("how", ["/stop", "/stop all"])
+async def test_the_owner_ends_a_groups_task_in_that_group(town: Make, how: str) -> None:
+    t = town()
+    wire, here = t.wire(), {"group": "g", "mentioned": True}
+    t.model.then([Stall()])
+    async with t.house(wire) as house:
+        await wire.say("w0; go", by="anna", **here)
+        async with asyncio.timeout(PATIENCE):
+            while not t.model.requests:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        await wire.say(how, by="anna", **here)
+        await wire.until(lambda: wire.sent)
+        assert wire.said()[-1].startswith("⏹️ Stopped")
+        await house.lanes.quiet()
