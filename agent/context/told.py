@@ -32,30 +32,11 @@ _ASKED_TO_KEEP = re.compile(
 )
 """How a sentence begins that asks for something to be kept; what comes behind it is what is kept."""
 _TOKEN = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\W_](?:[\w.@/:'’-]*[^\W_])?")
-_OTHERS = frozenset(
-    [
-        *("he", "she", "they", "you", "him", "her", "them", "er", "sie", "ihn", "ihm", "ihr", "du", "dir", "dich"),
-        *(
-            "il",
-            "elle",
-            "ils",
-            "elles",
-            "tu",
-            "vous",
-            "él",
-            "ella",
-            "ellos",
-            "ellas",
-            "lui",
-            "lei",
-            "loro",
-            "hij",
-            "zij",
-            "ele",
-            "ela",
-        ),
-    ]
+_PRONOUNS = (
+    "he she they you him her them er sie ihn ihm ihr du dir dich il elle ils elles tu vous él ella ellos ellas lui lei loro "
+    "hij zij ele ela"
 )
+_OTHERS = frozenset(_PRONOUNS.split())
 """Who is meant by these is unknown: where a sentence names nobody, a line must hold the same."""
 _LIST_MARK = "-*+•> \t"
 

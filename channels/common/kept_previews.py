@@ -94,7 +94,7 @@ class KeptPreviews:
                 return
             try:
                 await self._sink.accept([], Cursor(name=CURSOR, value=value))
-            except Exception as error:
+            except Exception as error:  # whatever it is: what is not stored must not be posted
                 raise NotSent(f"which message is a preview could not be stored: {error}") from error
             self._stored = value
 

@@ -43,12 +43,23 @@ class _Conversation:
     shortest: int
     taken: int = 0
 
+    def paused(self, call: RecordedCall) -> bool:
+        """Whether a call came after more than a short cache keeps a prompt, and not after more than a long one does."""
+        return SHORT < call.at - self.call.at <= LONG
+
+    def common(self, call: RecordedCall) -> int:
+        """Return the most tokens that a call's prompt has in common with the one before it."""
+        return min(_prompt(self.call), _prompt(call))
+
+    def read(self, call: RecordedCall) -> bool:
+        """Whether a call read what it has in common with the one before it."""
+        return call.cache_read >= READ_SHARE * self.common(call)
+
     def follow(self, call: RecordedCall) -> None:
         """Take into account how a call's prompt differs from the one before it; call it before anything else of that call."""
         former, prompt = _prompt(self.call), _prompt(call)
-        pause = call.at - self.call.at
-        cold = SHORT < pause <= LONG and not self.kept and call.cache_read < READ_SHARE * min(former, prompt)
-        if pause > LONG or (prompt < SHORTENED * former and not (cold and prompt > NEW * self.shortest)):
+        cold = self.paused(call) and not self.kept and not self.read(call)
+        if call.at - self.call.at > LONG or (prompt < SHORTENED * former and not (cold and prompt > NEW * self.shortest)):
             self.taken, self.shortest = 0, prompt
         elif cold and prompt < former:
             self.taken += former + self.call.output - prompt
@@ -100,12 +111,12 @@ def _add(total: _Sum, call: RecordedCall, former: _Conversation | None, price: P
     read = price.input if price.cache_read is None else price.cache_read
     total.calls += 1
     common = 0
-    if former is not None and SHORT < call.at - former.call.at <= LONG:
-        most, kept = min(_prompt(former.call), _prompt(call)), former.kept
-        if call.cache_read >= READ_SHARE * most:
+    if former is not None and former.paused(call):
+        most = former.common(call)
+        if former.read(call):
             total.kept_longer += 1
-            total.hour_saved += min(call.cache_read, most) * (write - read) / MILLION if kept else 0.0
-        elif not kept:  # a prompt that was kept for an hour was missed for another reason
+            total.hour_saved += min(call.cache_read, most) * (write - read) / MILLION if former.kept else 0.0
+        elif not former.kept:  # a prompt that was kept for an hour was missed for another reason
             common = max(0, most - call.cache_read)
             total.missed_calls += 1
             total.missed += common

@@ -14,6 +14,7 @@ from agent.messages import AssistantMessage
 from agent.transcript.entries import Said, decode
 from agent.transcript.history_view import CUT_OFF
 from channels.messages import REPEATED
+from tests.fire import chat_stream
 from tests.fire.model import PredictableModel
 from tests.fire.world import Kill, Nursery, World, missing_tools
 
@@ -43,16 +44,10 @@ class Talkative(PredictableModel):
         with contextlib.suppress(ConnectionResetError):
             await response.prepare(request)
             for start in range(len(said), len(ANSWER), 15):
-                await self._say(response, {"content": ANSWER[start : start + 15]}, None)
+                await chat_stream.say(response, {"content": ANSWER[start : start + 15]}, None)
                 await asyncio.sleep(0.01)
-            await self._say(response, {}, "stop")
-            await response.write(b"data: [DONE]\n\n")
+            await chat_stream.end(response)
         return response
-
-    async def _say(self, response: web.StreamResponse, delta: dict[str, Any], reason: str | None) -> None:
-        choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
-        frame = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
-        await response.write(f"data: {json.dumps(frame)}\n\n".encode())
 
 
 async def killed(root: Path, nursery: Nursery, places: Sequence[str]) -> None:

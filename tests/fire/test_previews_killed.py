@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
 
 from channels.messages import REPEATED
+from tests.fire import chat_stream
 from tests.fire.model import PredictableModel
 from tests.fire.platforms import WatchedDiscord, WatchedMatrix, WatchedSlack, WatchedTelegram
 from tests.fire.world import Kill, Nursery, World, missing_tools
@@ -41,16 +41,10 @@ class Slow(PredictableModel):
         with contextlib.suppress(ConnectionResetError):
             await response.prepare(request)
             for start in range(0, len(ANSWER), size):
-                await self._say(response, {"content": ANSWER[start : start + size]}, None)
+                await chat_stream.say(response, {"content": ANSWER[start : start + size]}, None)
                 await asyncio.sleep(PAUSE)
-            await self._say(response, {}, "stop")
-            await response.write(b"data: [DONE]\n\n")
+            await chat_stream.end(response)
         return response
-
-    async def _say(self, response: web.StreamResponse, delta: dict[str, Any], reason: str | None) -> None:
-        choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
-        frame = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
-        await response.write(f"data: {json.dumps(frame)}\n\n".encode())
 
 
 async def killed(root: Path, nursery: Nursery, platform: Callable[[], Platform], place: str) -> list[str]:

@@ -154,6 +154,18 @@ async def test_what_was_dismissed_is_not_proposed_again(street: Callable[..., St
         assert (again["asked"], again["proposals"]) == (True, [])
 
 
+async def proposed_after_dismissal(here: Street, next_one: dict[str, Any]) -> list[dict[str, Any]]:
+    """Dismiss ``MERGE``, have the model answer with something else, and return what the owner is shown of it."""
+    noted(here)
+    answers = [[MERGE], [next_one]]
+    here.model.reply_with(lambda _: json.dumps(answers.pop(0)))
+    async with here.house() as (house, _):
+        calls = house.calls()
+        [proposal] = (await calls["memory.tidy"](agent="main"))["proposals"]
+        await calls["memory.tidyDecide"](agent="main", accept=[], dismiss=[proposal["id"]])
+        return list((await calls["memory.tidy"](agent="main"))["proposals"])
+
+
 @pytest.mark.parametrize(
     "again",
     [
@@ -169,15 +181,7 @@ async def test_what_was_dismissed_is_not_proposed_again(street: Callable[..., St
 async def test_what_was_dismissed_is_not_proposed_again_in_other_words(
     street: Callable[..., Street], again: dict[str, Any]
 ) -> None:
-    here = street()
-    noted(here)
-    answers = [[MERGE], [{**MERGE, **again}]]
-    here.model.reply_with(lambda _: json.dumps(answers.pop(0)))
-    async with here.house() as (house, _):
-        calls = house.calls()
-        [proposal] = (await calls["memory.tidy"](agent="main"))["proposals"]
-        await calls["memory.tidyDecide"](agent="main", accept=[], dismiss=[proposal["id"]])
-        assert (await calls["memory.tidy"](agent="main"))["proposals"] == []
+    assert await proposed_after_dismissal(street(), {**MERGE, **again}) == []
 
 
 @pytest.mark.parametrize(
@@ -192,15 +196,7 @@ async def test_what_was_dismissed_is_not_proposed_again_in_other_words(
 async def test_what_does_something_else_than_what_was_dismissed_is_proposed(
     street: Callable[..., Street], other: dict[str, Any]
 ) -> None:
-    here = street()
-    noted(here)
-    answers = [[MERGE], [{**MERGE, **other}]]
-    here.model.reply_with(lambda _: json.dumps(answers.pop(0)))
-    async with here.house() as (house, _):
-        calls = house.calls()
-        [proposal] = (await calls["memory.tidy"](agent="main"))["proposals"]
-        await calls["memory.tidyDecide"](agent="main", accept=[], dismiss=[proposal["id"]])
-        assert len((await calls["memory.tidy"](agent="main"))["proposals"]) == 1
+    assert len(await proposed_after_dismissal(street(), {**MERGE, **other})) == 1
 
 
 async def test_what_a_former_release_dismissed_by_its_id_is_not_proposed_again(street: Callable[..., Street]) -> None:
