@@ -91,6 +91,7 @@ BEFORE: Final = {
         "printf 'The boiler was serviced.\\n' > ~/homebody/memory/2026-03-02.md",
         "printf 'where is the key?\\n' > questions.txt",
     ],
+    "docs/groups.md": ["homebody config set channels.telegram.botToken 123456:AAHexampleexampleexampleexample12345"],
     "docs/many-agents.md": [
         "homebody config set channels.slack.botToken xoxb-1-2-example",
         "homebody config set channels.slack.appToken xapp-1-2-example",

@@ -106,3 +106,10 @@ def test_a_channel_that_is_not_set_up_is_told(explain):
     code, out = explain("--channel", "discord", "--peer", "42", as_json=False)
     assert code == 2
     assert "slack:default, telegram:default" in out
+
+
+def test_without_any_channel_the_command_that_sets_one_up_is_named(explain, tmp_path):
+    (tmp_path / "homebody.json").write_text("{}")
+    code, out = explain("--channel", "telegram", "--peer", "42", as_json=False)
+    assert code == 2
+    assert "`homebody setup` sets one up" in out

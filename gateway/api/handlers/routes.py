@@ -55,10 +55,9 @@ class RouteHandlers:
         """
         policies = self._policies()
         if (channel, account) not in policies:
-            known = ", ".join(f"{name}:{one}" for name, one in sorted(policies)) or "none"
-            raise UsageError(
-                f"no channel {channel}:{account} is set up", hint=f"There is: {known}. `homebody channels status` shows each."
-            )
+            known = ", ".join(f"{name}:{one}" for name, one in sorted(policies))
+            hint = f"There is: {known}. `homebody channels status` shows each." if known else "`homebody setup` sets one up."
+            raise UsageError(f"no channel {channel}:{account} is set up", hint=hint)
         kind, place = ("group", group) if group else ("direct", chat or peer)
         conversation = ChatAddress(channel=channel, account=account, kind=kind, id=place, thread=thread, space=space)  # type: ignore[arg-type]
         sender = Sender(id=peer)
