@@ -141,6 +141,9 @@ async def make(root: Path, scale: int) -> None:
     talk = Talk(house)
     for n in range(TURNS_EACH):
         await talk.say(f"seed{n}", SEED)
+    with contextlib.suppress(TimeoutError):
+        # To wait for more confirms what was shown. Later would be too late: a large state takes minutes to make.
+        await asyncio.wait_for(anext(talk.frames), 1)
     await house.agents["main"].quiet()
     store = house.agents["main"].store
     record = next(one for one in store.all() if one.turns == TURNS_EACH)
@@ -160,8 +163,6 @@ async def make(root: Path, scale: int) -> None:
     await lengthen(transcript, whole[1:], LONG_TURNS * scale)
     await store.put(long)
     await house.calls()["memory.sync"](agent="main")
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(anext(talk.frames), 1)  # to wait for more confirms what was shown
     await talk.link.close()
     house.stop()
     await running

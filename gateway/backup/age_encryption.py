@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from gateway.base.atomic_file import sync, write_atomically, write_synced
-from gateway.base.errors import BackupLocked, BackupUnusable, HomebodyError, StorageFailed
+from gateway.base.errors import BackupLocked, BackupUnusable, HomebodyError, StorageFailed, UsageError
 from gateway.base.paths import Paths
 
 LIST: Final = "Take another one: homebody backup list"
@@ -177,10 +177,13 @@ def reading(path: Path, keys: Keys) -> Iterator[IO[bytes]]:
 
     Raises:
         BackupUnusable: no key at hand opens it, or it is no backup.
+        UsageError: there is no such file.
         StorageFailed: it cannot be read.
     """
     try:
         source = path.open("rb")
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        raise UsageError("there is no such file", where=str(path), hint="homebody backup list") from error
     except OSError as error:
         raise StorageFailed.from_os(error, "read the backup", path) from error
     with source:

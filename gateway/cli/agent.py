@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.base.errors import HomebodyError, UsageError
+from gateway.base.errors import USAGE, HomebodyError, UsageError
 from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.streams import run_until_ended
 
@@ -49,7 +49,7 @@ def agent(
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False))
     elif facts["reply"]:
-        say(facts["reply"], err=code != 0)
+        say(f"homebody: {facts['reply']}" if code == USAGE else facts["reply"], err=code != 0)
         if code == 0 and facts.get("model") and facts["model"] != facts.get("chosen", facts["model"]):
             click.echo(f"({facts['model']} answered instead of {facts['chosen']}.)", err=True)
     return code

@@ -52,7 +52,7 @@ def restart(invocation: Invocation, name: str) -> int:
     The channel reads its token file and signs in again. Replies that wait to be sent there are kept and sent afterwards.
     """
     if asyncio.run(_running(invocation)) is None:
-        raise errors.UsageError("no gateway is running", hint="Start it with: homebody start")
+        raise errors.HomebodyError("no gateway is running", hint="Start it with: homebody start")
     from gateway.api import api_client
 
     answer = asyncio.run(api_client.ask(invocation.paths.local, "channels.restart", name=name))

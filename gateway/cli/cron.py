@@ -142,11 +142,11 @@ def change(invocation: Invocation, /, job: str, as_json: bool, **given: Any) -> 
 @pass_invocation
 def run(invocation: Invocation, job: str, as_json: bool) -> None:
     """Start JOB now. Its schedule stays as it is. Needs a running gateway."""
-    from gateway.base.errors import UsageError
+    from gateway.base.errors import HomebodyError
     from gateway.base.state_lock import describe
 
     if describe(invocation.paths.lock) is None:
-        raise UsageError("no gateway is running, so nothing can run now", hint="Start it: homebody start")
+        raise HomebodyError("no gateway is running, so nothing can run now", hint="Start it: homebody start")
     facts = _call(invocation, "jobs.run", job=job)
     tell(facts, facts["told"], as_json=as_json)
 

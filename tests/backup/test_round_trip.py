@@ -13,7 +13,7 @@ import pytest
 
 from gateway.backup.age_encryption import Keys, key_file, own_recipient
 from gateway.backup.extraction import verify
-from gateway.base.errors import BackupUnusable, StorageFailed
+from gateway.base.errors import BackupUnusable, StorageFailed, UsageError
 from gateway.base.paths import Paths
 from gateway.base.state_lock import StateLock
 from tests.backup.conftest import Lived, homebody, json_of, rewritten, tree, with_manifest
@@ -132,7 +132,7 @@ def test_a_file_that_is_cut_changed_or_foreign_is_refused(lived: Lived, tmp_path
         bad.write_bytes(data)
         with pytest.raises(BackupUnusable):
             verify(bad, keys(lived))
-    with pytest.raises(StorageFailed):
+    with pytest.raises(UsageError):
         verify(tmp_path / "nowhere", keys(lived))
 
 
@@ -175,6 +175,14 @@ def test_a_full_disk_while_restoring_changes_nothing(lived: Lived, command: Run,
     assert code == 6, told
     assert tree(lived.person) == before
     assert sorted(path.name for path in lived.person.iterdir()) == [".homebody", "homebody"]
+
+
+def test_a_backup_that_is_not_there_is_a_wrong_argument(lived: Lived, command: Run, tmp_path: Path) -> None:
+    for absent in (tmp_path / "absent.age", tmp_path):
+        code, _, told = command("--home", str(lived.home), "backup", "restore", str(absent), "--force")
+        assert code == 2
+        assert f"{absent}: there is no such file" in told
+        assert "backup list" in told
 
 
 def test_restoring_asks_for_force_and_keeps_what_was_there(lived: Lived, command: Run) -> None:

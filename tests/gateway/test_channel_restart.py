@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gateway
-from gateway.base.errors import UsageError
+from gateway.base.errors import HomebodyError, UsageError
 from tests import programs
 from tests.gateway.test_telegram_house import ANNA, TOKEN, Home
 from tests.peers.telegram import TelegramPeer
@@ -83,7 +83,7 @@ async def test_a_channel_that_is_not_there_is_told_with_those_that_are(home: Hom
     assert code == UsageError.exit_code
     assert f"no channel 'slack' is configured There is: {NAME}." in " ".join(told.split())
     code, told = await run(home, "restart", "telegram")
-    assert code == UsageError.exit_code
+    assert code == HomebodyError.exit_code
     assert "no gateway is running" in told
 
 
