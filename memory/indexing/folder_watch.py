@@ -1,4 +1,4 @@
-"""Tells when files in folders change, from a thread of its own."""
+"""Tells which files in folders change, from a thread of its own."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ async def changes(
     step: int = 50,
     recursive: bool = True,
     begun: Callable[[], None] = lambda: None,
-) -> AsyncGenerator[None, None]:
-    """Yield after changes of files that are ``wanted``, given the kind of change and the path. Times are in milliseconds.
+) -> AsyncGenerator[frozenset[str], None]:
+    """Yield the paths of changed files that are ``wanted``, given the kind of change and the path. Times are in milliseconds.
 
     ``step`` is how long nothing must have changed, and ``debounce`` the longest wait for that. Changes that come while the caller is
     busy are told as one. ``begun`` is called once no change is missed any more, or the watch failed. Whatever watchfiles raises,
@@ -44,6 +44,11 @@ async def changes(
 
     loop = asyncio.get_running_loop()
     news, stop = asyncio.Event(), _Stop(lambda: loop.call_soon_threadsafe(begun))
+    paths: set[str] = set()
+
+    def tell(found: frozenset[str]) -> None:
+        paths.update(found)
+        news.set()
 
     def look() -> None:
         found = watch(
@@ -56,8 +61,8 @@ async def changes(
             raise_interrupt=False,
         )
         try:
-            for _ in found:
-                loop.call_soon_threadsafe(news.set)
+            for changed in found:
+                loop.call_soon_threadsafe(tell, frozenset(path for _, path in changed))
         finally:
             stop.is_set()
 
@@ -71,7 +76,9 @@ async def changes(
             if watching.done():
                 watching.result()
                 return
-            yield
+            told = frozenset(paths)
+            paths.clear()
+            yield told
     finally:
         stop.set()
         thread.shutdown(wait=False)

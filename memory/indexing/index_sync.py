@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -102,6 +102,8 @@ class IndexSync:
         self._retrying: asyncio.Task[object] | None = None
         self._waiting: asyncio.Task[object] | None = None
         self._sessions_due = False
+        self._grown: set[str] | None = None
+        """Names of the transcripts that changed since they were looked at last; None: any may have."""
         self._searched = searched
         self._growing: asyncio.TimerHandle | None = None
         self._closed = False
@@ -265,10 +267,15 @@ class IndexSync:
 
     def _grow_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._growing is None and not self._closed:
-            self._growing = loop.call_later(_GROWTH_SECONDS, self._sessions_grew)
+            self._growing = loop.call_later(_GROWTH_SECONDS, self._sessions_grew, None)
 
-    def _sessions_grew(self) -> None:
+    def _sessions_grew(self, names: Collection[str] | None) -> None:
+        """Take note that these transcripts changed; None: any may have."""
         self._growing = None
+        if names is None:
+            self._grown = None
+        elif self._grown is not None:
+            self._grown.update(names)
         if not self._sessions_due and not self._closed:
             self._sessions_due = True
             self._in_background(self._take_sessions())
@@ -276,15 +283,23 @@ class IndexSync:
     async def _take_sessions(self) -> None:
         """Index transcripts that have grown enough, as ``sync.sessions`` says."""
         synced = SyncResult()
+        names: set[str] | None = None
 
         async def follow() -> None:
+            nonlocal names
             index = await self._open.index()
             generations = await self._open.thread.run(lambda: [g for g in (index.live, index.building()) if g], urgent=False)
-            await self._indexer.follow_sessions(index, generations, synced)
+            wanted, names = names, None  # all of them if this has to be tried again
+            await self._indexer.follow_sessions(index, generations, synced, wanted)
 
         async with self._syncing:
             self._sessions_due = False  # what grows from here on may be past what is read
-            await self._open.recovering(follow)
+            names, self._grown = self._grown, set()
+            try:
+                await self._open.recovering(follow)
+            except BaseException:
+                self._grown = None
+                raise
         if synced.changed and self.embedder is not None:
             await self._fill_vectors()
 

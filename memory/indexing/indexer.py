@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from memory.indexing.file_comparison import Due, FileComparison, IsDue
 from memory.indexing.transcript_cutter import TranscriptCutter
 from memory.notes.note_reader import read_note
 from memory.notes.sources import NoteSources, Source, SourceFile, Stamp
-from memory.notes.transcript_source import TranscriptSource
+from memory.notes.transcript_source import PREFIX, TranscriptSource
 from memory.protocol import Clock
 from memory.store.chunk_changes import HashedChunk, hashed
 from memory.store.generations import Generation, IndexedFile
@@ -37,6 +37,8 @@ _FRESH_NS = 2_000_000_000
 """A file that changed in the last two seconds is read again next time: its stamp may stay the same while its bytes change."""
 
 _NO_STAMP = Stamp(0, 0, 0, 0)
+_MOST_NAMES = 256
+"""Of how many transcripts the entries are read by name; where more changed, all files are looked at."""
 
 
 class SyncResult(Struct):
@@ -90,6 +92,7 @@ class Indexer:
         self._clock = clock
         self._changed = changed
         self._one_at_a_time = asyncio.Lock()
+        self._unripe: set[str] = set()
 
     async def follow(self, index: Index, generations: Sequence[Generation], progress: SyncProgress | None = None) -> SyncResult:
         """Update every generation from the files on disk."""
@@ -164,10 +167,42 @@ class Indexer:
             await self._thread.run(lambda: index.set_followed(generation, source, followed), urgent=False)
         return found, gone
 
-    async def follow_sessions(self, index: Index, generations: Sequence[Generation], synced: SyncResult) -> None:
-        """Index transcripts that have grown enough. Without a transcript source, their chunks are removed."""
+    async def follow_sessions(
+        self, index: Index, generations: Sequence[Generation], synced: SyncResult, names: Collection[str] | None = None
+    ) -> None:
+        """Index transcripts that have grown enough. Without a transcript source, their chunks are removed.
+
+        With ``names``, those and the ones that had not grown enough at the last look are looked at, not all that there are.
+        """
+        wanted = {*(names or ()), *self._unripe}
+        if names is None or self._transcripts is None or len(wanted) > _MOST_NAMES:
+            self._unripe = set()
+            for generation in generations:
+                await self._follow_sessions(index, generation, synced)
+            return
+        self._unripe = set()
         for generation in generations:
+            await self._follow_named(index, generation, synced, wanted)
+
+    async def _follow_named(self, index: Index, generation: Generation, synced: SyncResult, names: Collection[str]) -> None:
+        assert self._transcripts is not None
+        try:
+            files = await asyncio.to_thread(self._transcripts.those, names)
+        except OSError:  # a link, or no right to read it: the look at all says so
             await self._follow_sessions(index, generation, synced)
+            return
+        paths = [PREFIX + name for name in names]
+        known = await self._thread.run(lambda: index.filed(generation, "sessions", paths), urgent=False)
+
+        def compare() -> list[Due]:
+            return [(file, known.get(file.path)) for file in files if self._is_transcript_due(file, known.get(file.path))]
+
+        due = await asyncio.to_thread(compare)
+        taken = {file.path for file, _ in due}
+        grown = [file.path for file in files if file.path in known and file.stamp.size != known[file.path].stamp.size]
+        self._unripe.update(path.removeprefix(PREFIX) for path in grown if path not in taken)
+        gone = known.keys() - {file.path for file in files}
+        await self._take_sessions(index, generation, synced, due, sorted(gone))
 
     async def _follow_sessions(self, index: Index, generation: Generation, synced: SyncResult) -> None:
         try:
@@ -175,7 +210,12 @@ class Indexer:
         except OSError as error:  # what cannot be listed is not gone
             log.warning("the transcripts cannot be listed, and are indexed later: %s", error)
             return
-        for file, known in found.due:
+        await self._take_sessions(index, generation, synced, found.due, gone)
+
+    async def _take_sessions(
+        self, index: Index, generation: Generation, synced: SyncResult, due: Sequence[Due], gone: Sequence[str]
+    ) -> None:
+        for file, known in due:
             assert self._cutter is not None
             try:
                 change = await asyncio.to_thread(self._cutter.cut, file.path, generation, known.stamp if known else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import aclosing
 from pathlib import Path
 
@@ -30,7 +30,8 @@ _STEADY_SECONDS = 60.0
 class NoteWatcher:
     """Calls ``touched`` when a note changes, and ``due`` after the debounce time and at each interval.
 
-    ``grown`` is called when a transcript in ``sessions`` changes, and every ten minutes; with ``follows`` that alone, without a folder.
+    ``grown`` is called with the names of transcripts in ``sessions`` that changed, and with None every ten minutes and whenever others
+    may have changed, too; with ``follows`` the former alone, without a folder.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class NoteWatcher:
         tell: Callable[[str], None],
         sessions: Path | None = None,
         follows: bool = False,
-        grown: Callable[[], None] = lambda: None,
+        grown: Callable[[Collection[str] | None], None] = lambda _: None,
     ) -> None:
         self._sources = sources
         self._settings = settings
@@ -67,7 +68,7 @@ class NoteWatcher:
         if self._settings.interval_minutes > 0:
             self._tasks.append(asyncio.create_task(self._every_so_often(self._settings.interval_minutes * 60, self._due)))
         if self._follows:
-            self._tasks.append(asyncio.create_task(self._every_so_often(QUIET_SECONDS, self._grown)))
+            self._tasks.append(asyncio.create_task(self._every_so_often(QUIET_SECONDS, lambda: self._grown(None))))
             if self._settings.watch and self._sessions is not None:
                 self._tasks.append(asyncio.create_task(self._watch(self._sessions)))
 
@@ -141,12 +142,14 @@ class NoteWatcher:
                 return False
             return change == Change.deleted or Path(path).is_dir()  # of a folder that is moved nothing else is told
 
-        def changed() -> None:
-            if ending:
-                self._grown()
-            else:
+        def changed(paths: Collection[str] | None = None) -> None:
+            if not ending:
                 self._touched()
                 self._due()
+            elif paths is None:
+                self._grown(None)
+            elif names := {path.name for path in map(Path, paths) if path.parent in folders}:  # not of those that were archived
+                self._grown(names)
 
         quiet = self._settings.watch_debounce_ms
         watch = changes(
@@ -157,8 +160,8 @@ class NoteWatcher:
             begun=changed if look_first else lambda: None,  # so that no change is missed in between
         )
         async with aclosing(watch):
-            async for _ in watch:
-                changed()
+            async for paths in watch:
+                changed(paths)
 
     def _tell_failure(self, error: BaseException) -> None:
         """Log every failure, and tell the owner about the first."""

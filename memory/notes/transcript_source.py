@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol
@@ -173,6 +174,16 @@ class TranscriptSource:
                 yield SourceFile(PREFIX + name, stamp)
         if len(self._accepted) > 2 * count + _ARCHIVED:
             self._accepted.clear()
+
+    def those(self, names: Collection[str]) -> list[SourceFile]:
+        """Return the accepted ones of these transcripts that are there. Raises OSError where one cannot be read."""
+        found: list[SourceFile] = []
+        for name in sorted(names):
+            with contextlib.suppress(FileNotFoundError):
+                stamp = self._transcripts.stamp(name)
+                if self._is_accepted(name):
+                    found.append(SourceFile(PREFIX + name, stamp))
+        return found
 
     def is_due(self, known: Stamp | None, found: SourceFile, *, now: datetime) -> bool:
         """Return whether to index a transcript again: it grew by enough bytes or lines, it grew and is quiet now, or it is another file.
