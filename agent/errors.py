@@ -19,18 +19,23 @@ AgentError
     ├── PathNotAllowed         the path leaves the workspace, or is not a plain file or folder
     ├── WorkspaceFileNotFound  missing, or hidden from this audience (both read the same)
     ├── WorkspaceNotWritable   read-only, no permission, or disk full
-    └── StaleFile              the file was never read, or changed since it was read
+    ├── StaleFile              the file was never read, or changed since it was read
+    └── AmbiguousItem          several items of a list of things to do are meant
 """
 
 from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base of this package's exceptions. ``hint`` is the command or step that helps, or empty."""
+    """Base of this package's exceptions. ``hint`` is the command or step that helps, or empty.
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    ``sources`` are those of untrusted text that the message or the hint repeats.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", sources: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.hint = hint
+        self.sources = sources
 
 
 class UnknownModel(AgentError):
@@ -123,3 +128,11 @@ class WorkspaceNotWritable(WorkspaceFileError):
 
 class StaleFile(WorkspaceFileError):
     """The file to be changed was never read, or changed since it was read."""
+
+
+class AmbiguousItem(WorkspaceFileError):
+    """Several items of a list are meant. ``lines`` are the numbers of those that the message names, from 0."""
+
+    def __init__(self, message: str, *, hint: str = "", lines: tuple[int, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.lines = lines

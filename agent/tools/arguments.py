@@ -85,7 +85,7 @@ class CheckedTool(ABC, Generic[A]):
         try:
             return await self.act(checked, context)
         except WorkspaceFileError as trouble:
-            return failed(str(trouble), trouble.hint)
+            return failed(str(trouble), trouble.hint, trouble.sources)
 
     def checked(self, arguments: Mapping[str, Any]) -> A | None:
         """Return the arguments as ``act`` would get them, or None where ``run`` refuses them."""
@@ -99,9 +99,9 @@ class CheckedTool(ABC, Generic[A]):
         """Do it. WorkspaceFileError may be raised; it becomes the answer."""
 
 
-def failed(text: str, hint: str = "") -> Outcome:
-    """Build an answer that says what went wrong and what helps."""
-    return Outcome(text=f"{text} ({hint})" if hint else text, is_error=True)
+def failed(text: str, hint: str = "", sources: tuple[str, ...] = ()) -> Outcome:
+    """Build an answer that says what went wrong and what helps. ``sources`` are those of untrusted text in it."""
+    return Outcome(text=f"{text} ({hint})" if hint else text, is_error=True, sources=sources)
 
 
 def parameters(model: type[BaseModel]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent.errors import StaleFile, WorkspaceFileError
+from agent.errors import AmbiguousItem, StaleFile, WorkspaceFileError
 from agent.taint import merged
 from agent.tools.arguments import scrubbed
 from agent.tools.file_tool_context import FileToolContext
@@ -37,7 +37,10 @@ class Shown(Struct, frozen=True):
 
 
 class Changed(Struct, frozen=True):
-    """What came of a change. ``item`` is what it is about, ``did`` whether anything changed, ``found`` the list afterwards."""
+    """What came of a change. ``item`` is what it is about, ``did`` whether anything changed, ``found`` the list afterwards.
+
+    ``sources`` are those of untrusted text in the words of ``item``, where the list had them before.
+    """
 
     path: PurePosixPath
     item: Item
@@ -45,6 +48,7 @@ class Changed(Struct, frozen=True):
     found: TodoList
     nested: int = 0
     """How many items below it went with it."""
+    sources: tuple[str, ...] = ()
 
 
 _Edit = Callable[[TodoList], "tuple[str, Callable[[TodoList], Item], Item | None]"]
@@ -151,26 +155,33 @@ class TodoFiles:
         data = self._data(path)
         present = _text(data or b"")
         before = TodoList.of(present)
-        text, where, former = edit(before)
+        try:
+            text, where, former = edit(before)
+        except AmbiguousItem as error:
+            shown = "".join(before.lines[number] for number in error.lines)
+            raise WorkspaceFileError(str(error), hint=error.hint, sources=self.access.untrusted.of(path, shown)) from error
         if text == present:
-            return Changed(path, where(before), did=False, found=before)
+            item = where(before)
+            return Changed(path, item, did=False, found=before, sources=self.access.untrusted.of(path, before.lines[item.line]))
         after = TodoList.of(text)
         item = where(after)
         new = (_BOM if data is not None and data.startswith(_BOM.encode()) else "").encode() + text.encode(
             "utf-8", "surrogateescape"
         )
         self.access.record(path, data, new, context)
+        sources: tuple[str, ...] = ()
         if former is not None and former.text == item.text:  # the words are the same, and so is where they come from
-            self._carry(path, before.lines[former.line], after, item)
+            sources = self.access.untrusted.of(path, before.lines[former.line])
+            if len(after.items) == len(before.items):
+                self._carry(path, sources, after, item)
         if data is None:
             self.access.sandbox.create(path, new)
         else:
             self.access.sandbox.replace(path, new, expected=data)
         nested = len(before.items) - len(after.items) - 1
-        return Changed(path, item, did=True, found=after, nested=max(0, nested))
+        return Changed(path, item, did=True, found=after, nested=max(0, nested), sources=sources)
 
-    def _carry(self, path: PurePosixPath, former: str, after: TodoList, item: Item) -> None:
-        sources = self.access.untrusted.of(path, former)
+    def _carry(self, path: PurePosixPath, sources: tuple[str, ...], after: TodoList, item: Item) -> None:
         if sources and item.line < len(after.lines):
             try:
                 self.access.untrusted.mark(path, after.lines[item.line], merged(sources[1:] or sources))

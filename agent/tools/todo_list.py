@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent.errors import WorkspaceFileError
+from agent.errors import AmbiguousItem, WorkspaceFileError
 
 HEADING: Final = "To do"
 """The heading that a new list begins with. Items without a section stand under it."""
@@ -105,7 +105,8 @@ class TodoList(Struct, frozen=True):
         """Return the item that an id, the whole text or some words of it name. ``done``: which are meant where words fit several.
 
         Raises:
-            WorkspaceFileError: none or several are meant; the text lists them.
+            AmbiguousItem: several are meant; the text lists them.
+            WorkspaceFileError: none is meant.
         """
         wanted = " ".join(which.split()).casefold()
         if not wanted:
@@ -119,7 +120,11 @@ class TodoList(Struct, frozen=True):
             raise WorkspaceFileError(f"there is no item {which[:60]!r} in the list (any more)", hint="list shows what there is")
         if len(found) > 1:
             items = "; ".join(f"{item.id} {item.text[:60]}" for item in found[:5])
-            raise WorkspaceFileError(f"{which[:60]!r} may be any of {len(found)} items: {items}", hint="name one by its id")
+            raise AmbiguousItem(
+                f"{which[:60]!r} may be any of {len(found)} items: {items}",
+                hint="name one by its id",
+                lines=tuple(item.line for item in found[:5]),
+            )
         return found[0]
 
     def with_mark(self, item: Item, *, done: bool) -> str:

@@ -63,7 +63,8 @@ class Todo(CheckedTool[TodoArguments]):
             return failed(f"{arguments.action} needs {' and '.join(missing)}")
         if arguments.action == "list":
             return self._listed(await self.lists.shown(context.audience), arguments.section, context.max_chars)
-        return Outcome(text=_change_text(arguments.action, await self._changed(arguments, context)))
+        changed = await self._changed(arguments, context)
+        return Outcome(text=_change_text(arguments.action, changed), sources=changed.sources)
 
     async def _changed(self, given: TodoArguments, context: ToolContext) -> Changed:
         match given.action:

@@ -38,6 +38,17 @@ class ToolCarriers(Carriers):
         await self.w.say("/todo undo 1")
         await self.w.say("please todo list")
 
+    async def todo_named(self) -> None:
+        """Its owner has an item ticked off by its first word, and the result repeats all of it."""
+        await self.ordered("todo", action="add", text=f"water {self._line}")
+        await self.w.say('please call todo {"action": "done", "item": "water"}')
+
+    async def todo_unclear(self) -> None:
+        """The word fits two items, and the refusal names both."""
+        await self.ordered("todo", action="add", text=f"water the plants, {self.case.word}")
+        await self.w.say("/todo add water the cat")
+        await self.w.say('please call todo {"action": "done", "item": "water"}')
+
     async def todo_job(self) -> None:
         """A job reads the list when its owner is away."""
         await self.ordered("todo", action="add", text=self._line)
