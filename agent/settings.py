@@ -241,7 +241,7 @@ class AgentSettings(Section):
     workspace: Path | None = None
     """Folder of the agent's files. Default: ``~/homebody`` for main, ``~/homebody-<id>`` for others."""
     shared_paths: tuple[Annotated[str, AfterValidator(_path_to_share)], ...] = SHARED
-    """Files and folders of the workspace that groups and guests may read, besides their own folder; ``.`` shares all but memory, MEMORY.md, USER.md, the inbox and names that begin with a dot, which are never shared."""  # noqa: E501
+    """Files and folders of the workspace that groups and guests may read, besides their own folder; ``.`` shares all but memory, the inbox, names that begin with a dot, and MEMORY.md, USER.md, TODO.md, HEARTBEAT.md and BOOTSTRAP.md with copies of them, which are never shared."""  # noqa: E501
     user_timezone: Annotated[str, AfterValidator(known_zone)] | None = None
     """The owner's time zone, such as Europe/Berlin. Default: the machine's."""
     bootstrap_max_chars: Annotated[int, Field(ge=100)] = 20_000

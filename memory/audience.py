@@ -9,7 +9,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-PRIVATE_FILES = frozenset({"memory.md", "user.md", "todo.md"})
+BEFORE_RESTORE = "before-restore-"
+"""How the name of what a restore replaced begins, which may stand in the workspace: its memory is in it."""
+_PRIVATE = ("memory.", "user.", "todo.", "heartbeat.", "bootstrap.")
+"""How names of the owner's files in the workspace's top folder begin, and of their copies: ``MEMORY.conflict-2026-11-26.md``."""
 SHARED = ("shared",)
 """Paths that every group and guest may read by default (``sharedPaths``)."""
 INBOX = "inbox"
@@ -51,8 +54,8 @@ class Audience(Struct, frozen=True):
         """Return whether this audience may read ``path``, which must be relative to the workspace and normalised.
 
         ``shared`` are files and folders that the owner opened to everybody, ``"."`` for the workspace; whatever it says, the notes of
-        others, the owner's private files and inbox, and names that begin with a dot are visible to the owner only. Shared names are
-        compared without case, because some file systems do.
+        others, the owner's private files and inbox, copies of these, and names that begin with a dot are visible to the owner only.
+        Shared names are compared without case, because some file systems do.
         """
         if path.is_absolute() or ".." in path.parts:
             return False
@@ -63,14 +66,22 @@ class Audience(Struct, frozen=True):
         if path.parts[: len(self.folder.parts)] == self.folder.parts:
             return True
         parts = tuple(part.casefold() for part in path.parts)
-        if not parts or parts[0] in {"memory", INBOX} or (len(parts) == 1 and parts[0] in PRIVATE_FILES):
+        if not parts or _is_never_shared(parts):
             return False
         opened = (PurePosixPath(one.casefold()).parts for one in shared)
         return any(parts[: len(one)] == one for one in opened)
 
     def is_given(self, name: str) -> bool:
         """Return whether a file in the workspace's top folder may be in this audience's prompt. They cannot change it."""
-        return self.kind == "owner" or name.casefold() not in PRIVATE_FILES
+        return self.kind == "owner" or not name.casefold().startswith(_PRIVATE)
+
+
+def _is_never_shared(parts: tuple[str, ...]) -> bool:
+    """Return whether a path, in lower case, is of the owner's memory, inbox or private files, or of a copy of these."""
+    top = parts[0]
+    if top.startswith(BEFORE_RESTORE) or top.partition(".")[0] in {"memory", INBOX}:
+        return True
+    return len(parts) == 1 and top.startswith(_PRIVATE)
 
 
 OWNER = Audience()

@@ -17,6 +17,7 @@ from typing import Final
 
 from gateway.backup.age_encryption import KEY_NAME
 from gateway.backup.manifest import HOME, WORKSPACE, check_path
+from memory.audience import BEFORE_RESTORE
 
 WORK: Final = "backup-work"
 """The folder below the state in which a backup is prepared."""
@@ -102,7 +103,7 @@ def walk(sources: Sources, found: Found) -> Iterator[Place]:
 _LEFT_OUT: Final[tuple[tuple[str, str], ...]] = (
     (rf"{re.escape(KEY_NAME)}", "it is the key that opens this backup: keep it elsewhere"),
     (r"logs", "logs"),
-    (r"before-restore-[^/]+", "what was there before a restore"),
+    (rf"{BEFORE_RESTORE}[^/]+", "what was there before a restore"),
     (r"models", "models that are downloaded again"),
     (r"memory/[^/]*\.sqlite(?:[-.][^/]*)?", "search index: it is built again"),
     (r"state/gateway\.(?:lock|sock)", "it belongs to the running process"),

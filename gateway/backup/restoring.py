@@ -30,10 +30,9 @@ from gateway.config.edit import with_value
 from gateway.config.load import load
 from gateway.ledger.restored import Held, hold
 from gateway.ledger.snapshot import read_version
+from memory.audience import BEFORE_RESTORE
 
 _WATCHED: Final = "mail/watched"
-_BEFORE: Final = "before-restore-"
-"""How the name of what was there before goes on; in a mounted folder, which cannot be renamed, it stands inside."""
 _STAYS: Final = (KEY_NAME, folders.DEFAULT)
 """What a home keeps when another one takes its place: it is in no backup."""
 
@@ -114,7 +113,7 @@ def _place(
     stamp = f"{now:%Y%m%dT%H%M%SZ}"
     for place in places.values():
         if _occupied(place):
-            inside, beside = place / f"{_BEFORE}{stamp}", place.with_name(f"{place.name}.{_BEFORE}{stamp}")
+            inside, beside = place / f"{BEFORE_RESTORE}{stamp}", place.with_name(f"{place.name}.{BEFORE_RESTORE}{stamp}")
             result.moved[str(place)] = _free(inside if place.is_mount() else beside)
     if dry_run:
         return result
@@ -195,7 +194,7 @@ def _swap_inside(source: Path, place: Path, before: Path | None, undo: list[tupl
     if before is not None:
         before.mkdir(mode=0o700)
         for child in sorted(place.iterdir()):
-            if child != before and not child.name.startswith(_BEFORE):
+            if child != before and not child.name.startswith(BEFORE_RESTORE):
                 _moved(child, before / child.name, undo)
     for child in sorted(source.iterdir()):
         _moved(child, place / child.name, undo)
@@ -266,7 +265,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 def _occupied(place: Path) -> bool:
     try:
-        return any(not (place.is_mount() and child.name.startswith(_BEFORE)) for child in place.iterdir())
+        return any(not (place.is_mount() and child.name.startswith(BEFORE_RESTORE)) for child in place.iterdir())
     except FileNotFoundError:
         return False
     except NotADirectoryError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,6 +19,7 @@ from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
 from agent.tools.protocol import ToolContext
 from agent.tools.toolbox import Toolbox
+from gateway.workspaces.merging import beside_names
 from memory.audience import OWNER, SHARED, Audience
 
 FAMILY, ANNA = Audience("group", "family"), Audience("peer", "anna")
@@ -132,6 +133,34 @@ async def test_the_owner_may_share_more(root: Path) -> None:
         "memory/groups/club/2026-03-18.md",
     ):
         assert SECRET not in await run(everything, ANNA, "read", path=name)
+
+
+PRIVATE = ("MEMORY.md", "USER.md", "TODO.md", "HEARTBEAT.md", "BOOTSTRAP.md", "memory", "inbox")
+
+
+@pytest.mark.parametrize("audience", GUESTS, ids=str)
+@pytest.mark.parametrize("name", PRIVATE)
+async def test_copies_of_what_is_never_shared_are_not_shared_either(root: Path, name: str, audience: Audience) -> None:
+    copies = [*itertools.islice(beside_names(name, date(2026, 11, 26)), 3), f"{name}.bak", f"{name}~", name.lower()]
+    copies.append(f"before-restore-20261126T070000Z/{name}")
+    for copy in copies[:4] if name in {"memory", "inbox"} else copies:
+        place = root / copy
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(f"{SECRET} {copy}\n")
+    box = toolbox(root, (".", *copies))
+    told = [await run(box, audience, "read", path=copy) for copy in copies]
+    told.append(await run(box, audience, "grep", pattern=f"{SECRET} (before|{name})", path=""))
+    assert [text for text in told if SECRET in text.replace(f"{SECRET} (", "")] == []
+    listed = await run(box, audience, "list", path="", depth=3)
+    assert [copy for copy in copies if copy.split("/")[0] in listed.split()] == []
+    assert SECRET in await run(box, OWNER, "read", path=copies[0])
+
+
+async def test_folders_and_files_with_longer_names_are_shared(root: Path) -> None:
+    for name in ("user/plan.md", "users.md", "memories.md", "recipes/MEMORY.md"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("butter\n")
+        assert "butter" in await run(toolbox(root, (".",)), ANNA, "read", path=name)
 
 
 @pytest.mark.parametrize("audience", GUESTS, ids=str)
