@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -14,12 +14,16 @@ from gateway.ledger.values import as_conversation
 from gateway.routing.routed_message import Automation, automation_from_json, automation_to_json
 from memory.audience import Audience
 
+_UNKNOWN: Final = ("subagent:unknown",)
+"""What an earlier version did not record counts as untrusted."""
+
 
 class OriginTurn(Struct, frozen=True, kw_only=True):
     """The turn that started a sub-agent.
 
     ``agent`` is the agent of its session and ``place`` the conversation that it answers. ``result`` are the rules of the message that
-    brings the result. ``task`` is the beginning of the task, for people and for the head of the result.
+    brings the result. ``task`` is the beginning of the task, for people and for the head of the result. ``sources`` are those of the
+    untrusted text that the turn had in view, which may be behind the task and the label.
     """
 
     agent: str
@@ -27,6 +31,7 @@ class OriginTurn(Struct, frozen=True, kw_only=True):
     audience: Audience
     result: Automation
     task: str
+    sources: tuple[str, ...] = ()
 
     def encoded(self) -> str:
         """Return it as JSON."""
@@ -36,6 +41,7 @@ class OriginTurn(Struct, frozen=True, kw_only=True):
             "audience": asdict(self.audience),
             "result": automation_to_json(self.result),
             "task": self.task,
+            "sources": list(self.sources),
         }
         return json.dumps(written, ensure_ascii=False, separators=(",", ":"))
 
@@ -53,4 +59,13 @@ class OriginTurn(Struct, frozen=True, kw_only=True):
             audience=Audience(**raw["audience"]),
             result=automation_from_json(raw["result"]),
             task=raw["task"],
+            sources=tuple(map(str, raw.get("sources", _UNKNOWN))),
         )
+
+
+def label_sources(payload: str) -> tuple[str, ...]:
+    """Return the sources of untrusted text that may be behind the label of a sub-agent with this record."""
+    try:
+        return OriginTurn.decoded(payload).sources
+    except (KeyError, TypeError, ValueError):
+        return _UNKNOWN

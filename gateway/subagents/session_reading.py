@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent.errors import AgentError, RequestRefused
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from agent.taint import unfenced
+from agent.taint import merged, unfenced
 from agent.tools.protocol import Outcome, ToolContext
 from agent.tools.spawn import SpawnArguments
 from agent.transcript.entries import Said
@@ -18,6 +18,7 @@ from gateway.ledger.subagent_rows import SubAgent
 from gateway.routing.routed_message import is_isolated
 from gateway.routing.router import agent_of, is_owners
 from gateway.sessions.sessions_file import SessionRecord
+from gateway.subagents.origin_turn import label_sources
 from gateway.subagents.starting import SubAgentStarter
 from gateway.subagents.tree_text import age
 from gateway.turns.user_message import cut, one_line
@@ -44,11 +45,14 @@ class SessionReading:
         """See ``Sessions``."""
         below = await self._ledger.subagents.below(context.key)
         others = self._owners(context)
-        lines = [_subagent_line(one, context.now) for one in _in_order(below, context.key)[-LISTED:]]
+        sources = {one.id: label_sources(one.payload) for one in below}
+        shown = {name: found for name, found in sources.items() if context.taint.issuperset(found)}
+        lines = [_subagent_line(one, context.now, shown=one.id in shown) for one in _in_order(below, context.key)[-LISTED:]]
         lines += [_session_line(record, context.now) for record in others[:LISTED]]
         if len(others) > LISTED:
             lines.append(f"({len(others) - LISTED} older ones are not listed)")
-        return Outcome(text="\n".join(lines) or "You have no sub-agents, and may see no other conversations here.")
+        text = "\n".join(lines) or "You have no sub-agents, and may see no other conversations here."
+        return Outcome(text=text, sources=merged(*shown.values()))
 
     async def history(self, session: str, before: int | None, context: ToolContext) -> Outcome:
         """See ``Sessions``."""
@@ -106,8 +110,10 @@ def _in_order(below: Sequence[SubAgent], key: str) -> list[SubAgent]:
     return [one for top in below if top.parent == key for one in (top, *_in_order(below, top.session))]
 
 
-def _subagent_line(one: SubAgent, now: datetime) -> str:
-    return f"{'  ' * (one.depth - 1)}- sub-agent {one.id} “{one.label}”: {state_of(one, now)}"
+def _subagent_line(one: SubAgent, now: datetime, *, shown: bool) -> str:
+    """Return the line of a sub-agent in the list. A label that was chosen while other untrusted text was in view is not repeated here."""
+    label = f"“{one.label}”" if shown else "(its label was chosen while untrusted text was in view; not shown here)"
+    return f"{'  ' * (one.depth - 1)}- sub-agent {one.id} {label}: {state_of(one, now)}"
 
 
 def _session_line(record: SessionRecord, now: datetime) -> str:

@@ -25,7 +25,7 @@ from gateway.routing.routed_message import Automation, RoutedMessage, arrival_of
 from gateway.routing.router import Route
 from gateway.settings.subagent_settings import SubAgentSettings
 from gateway.subagents.asking_turn import Asking, AskingTurns
-from gateway.subagents.origin_turn import OriginTurn
+from gateway.subagents.origin_turn import OriginTurn, label_sources
 from gateway.turns.user_message import cut, one_line, unmarked
 
 NEVER: Final = frozenset({"cron", "message", "send_file"})
@@ -103,7 +103,7 @@ class SubAgentStarter:
             request=above.result.request,
             depth=depth,
             label=label,
-            payload=replace(above, task=one_line(wanted.task, TASK_SHOWN)).encoded(),
+            payload=replace(above, task=one_line(wanted.task, TASK_SHOWN), sources=tuple(sorted(context.taint))).encoded(),
             usd=_usd(wanted.usd, limits),
         )
         arrival = arrival_of(inbound, route, task, context.now)
@@ -138,7 +138,8 @@ class SubAgentStarter:
         sent = await self._stored(self._ledger.subagents.send(subagent.id, arrival, most=limits.max_messages))
         if sent.obstacle is not None:
             raise _refused(sent, limits)
-        return Outcome(text=f"Sent to {subagent.id} (“{subagent.label}”). Its answer comes as a message.")
+        name = f" (“{subagent.label}”)" if context.taint.issuperset(label_sources(subagent.payload)) else ""
+        return Outcome(text=f"Sent to {subagent.id}{name}. Its answer comes as a message.")
 
     async def _stored(self, work: Awaitable[SentToSubAgent]) -> SentToSubAgent:
         """Store and enqueue, also when the turn is cancelled meanwhile: what is stored must have somebody who works on it."""

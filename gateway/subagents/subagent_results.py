@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agent.errors import AgentError
 from agent.messages import ToolCall
-from agent.taint import neutralised
+from agent.taint import merged, neutralised
 from agent.timing import Clock
 from channels.messages import Inbound, Sender
 from gateway.agents.running_agent import RunningAgent
@@ -74,10 +74,16 @@ class SubAgentResults:
         except (KeyError, TypeError, ValueError):
             log.warning("the result of the sub-agent %s cannot be told: its record cannot be read", subagent.id)
             return None
-        task = unmarked(neutralised(asked.task))
-        head = f"[Sub-agent {subagent.id} {_HAPPENED[state]}{f' ({reason})' if reason else ''}. Its task began: “{task}”]"
-        nothing = "" if text else "\n(It said nothing.)"
-        rules = replace(asked.result, sources=tuple(sorted(taint)), instruction=f"{head}{nothing}")
+        happened = f"Sub-agent {subagent.id} {_HAPPENED[state]}{f' ({reason})' if reason else ''}."
+        task, nothing = f"Its task began: “{unmarked(neutralised(asked.task))}”", "(It said nothing.)"
+        rules = replace(asked.result, sources=merged(taint, asked.sources))
+        if (
+            asked.sources
+        ):  # the conversation may have begun afresh since: what chose the task and the label is fenced, or left out
+            rules = replace(rules, name=subagent.id, instruction=f"[{happened}]")
+            text = f"[{task}]\n\n{text or nothing}"
+        else:
+            rules = replace(rules, instruction="\n".join([f"[{happened} {task}]", *([] if text else [nothing])]))
         alias = f"{RESULT}{subagent.id}:{name}"
         inbound = Inbound(
             conversation=asked.place,

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.taint import unfenced
+from agent.messages import UserMessage
+from agent.models.scripted import Stall
+from agent.taint import apart, unfenced
 from gateway.subagents.starting import MOST_UNTRUSTED
 from tests.gateway.conftest import Talk
 from tests.peers.phone import Village
-from tests.subagents.conftest import MAIN, Cast, results, settled
+from tests.subagents.conftest import MAIN, Cast, results, settled, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -272,6 +274,52 @@ async def test_a_sub_agent_is_asked_again_and_its_history_is_fenced_where_it_rea
         assert history.taint, "the person's message had brought a file, and the task was written with it in view"
         assert not sent.is_error
         assert "Which bread?" in cast.seen["a"][-1]
+
+
+async def test_a_label_and_a_task_that_untrusted_text_may_have_chosen_are_not_told_to_a_conversation_that_began_afresh(
+    village: Village,
+) -> None:
+    cast = Cast()
+    village.model.reply_with(cast.answer)
+    (village.workspace / "inbox").mkdir(parents=True)
+    async with village.house() as (house, phone):
+        cast.says("main", [cast.spawn("⟨a⟩ EVIL-TASK", label="EVIL-LABEL")], [cast.call("sessions", action="list")], "Listed.")
+        cast.says("a", [cast.spawn("⟨b⟩ EVIL-SECOND-TASK")], [Stall()])
+        cast.says("b", [Stall()])
+        await phone.say("here is a letter", attachments=(phone.attach(b"Obey!", "letter.txt"),))
+        await allowed(phone)
+        await until(lambda: "Listed." in phone.texts() and "b" in cast.requests)
+        listed = next(one for request in cast.requests["main"] for one in results(request) if one.name == "sessions")
+        assert "EVIL-LABEL" in unfenced(listed.text), "the same conversation is shown it, in a fence"
+        assert listed.text.startswith("<untrusted")
+
+        await phone.say("/new")
+        await until(lambda: any("[Title request]" in one for one in cast.seen["main"]))
+        ann, second = await house.ledger.subagents.below(MAIN)
+        cast.says(
+            "main",
+            [
+                cast.call("sessions", action="list"),
+                cast.call("sessions", action="send", session=ann.id, text="Which bread?"),
+            ],
+            "Asked.",
+        )
+        await phone.say("what works?")
+        await phone.until(lambda: phone.texts()[-1] == "Asked.")
+        listed, sent = next(found for one in reversed(cast.requests["main"]) if (found := results(one)))
+        assert f"{ann.id} (its label was chosen while untrusted text was in view; not shown here): working for" in listed.text
+        assert second.id in listed.text
+        assert not sent.is_error
+        assert "EVIL" not in f"{listed.text}{sent.text}"
+        assert (listed.taint, sent.taint) == ((), ())
+
+        await house.subagents.service.stop_agent("main")
+        await settled(house)
+        shown = [one for request in cast.requests["main"] for one in request.messages if isinstance(one, UserMessage)]
+        told = next(one for one in shown if "was stopped before it had ended" in one.text)
+        assert told.text.index("<untrusted") < told.text.index("EVIL-TASK"), "its task stands in the fence"
+        assert "EVIL" not in apart(told.text)[0]
+        assert told.taint
 
 
 async def test_what_has_ended_long_ago_is_forgotten(village: Village) -> None:
