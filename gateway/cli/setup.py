@@ -89,7 +89,11 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
 
     plan.pairs = interactive
     facts["written"] = wizard.write(SystemClock().now())
-    facts |= wizard.begin(plan)
+    try:
+        facts |= wizard.begin(plan)
+    except KeyboardInterrupt:
+        screen.tell("\n" + "\n".join(wizard.interrupted(plan)))
+        raise click.Abort from None
     failed = facts["firstMessage"] == "failed"
     done = "\n".join(
         [

@@ -100,6 +100,8 @@ class Wizard:
             lines.append("restart the service")
         elif plan.running == "background" or plan.channel is not None:
             lines.append("start the gateway in the background" if not self._screen.found.running else "reload the gateway")
+        if plan.channel is not None and plan.running == "none" and not self._screen.found.running:
+            lines[-1] = "start the gateway for the pairing, and stop it afterwards"
         if plan.channel is not None:
             lines.append(f"pair you as the owner on {plan.channel.guide.title}, by a link or code that is valid once")
         return lines
@@ -116,6 +118,7 @@ class Wizard:
         if plan.running == "service":
             check_can_install(user_service(self._paths, self._screen.draft.env), system=False)
         ran = background.running(self._paths) is not None
+        stays = ran or plan.running != "none"
         facts: dict[str, Any] = {"running": plan.running, "owner": None, "link": None, "firstMessage": None}
         if plan.running in {"service", "background"} or plan.channel is not None:
             self._start(plan, ran=ran)
@@ -123,9 +126,9 @@ class Wizard:
             asyncio.run(self._reload())
         try:
             if plan.channel is not None:
-                facts |= self._pair(plan.channel, wait=plan.pairs)
+                facts |= self._pair(plan.channel, wait=plan.pairs, stays=stays)
         finally:
-            if plan.channel is not None and not ran and plan.running not in {"service", "background"}:
+            if plan.channel is not None and not stays:
                 background.stop(self._paths, self._screen.tell)
         if plan.first_message:
             self._screen.tell(f"\n› {plan.first_message}")
@@ -141,6 +144,19 @@ class Wizard:
                 again = f"homebody agent -m {shlex.quote(plan.first_message)}"
                 self._screen.told.append(f"Your first message was not answered; the reason is above. Say it again: {again}")
         return facts
+
+    def interrupted(self, plan: Plan) -> list[str]:
+        """Return how things are where ``begin`` was left by Ctrl-C, a line each."""
+        holder = background.running(self._paths)
+        lines = ["The settings are written; what comes after them was left by Ctrl-C."]
+        if holder is not None:
+            lines.append(f"The gateway (process {holder.pid}) runs. Stop it with: homebody stop")
+        elif plan.running != "none":
+            lines.append("The gateway may still be starting; homebody status shows it.")
+        if plan.channel is not None:
+            name = plan.channel.platform.name
+            lines.append(f"You are not paired as the owner on {plan.channel.guide.title} yet: homebody setup {name}")
+        return lines
 
     def _headed(self, title: str, ask: Callable[[Screen], None], step: Step | None) -> None:
         self._title(title, step)
@@ -178,7 +194,7 @@ class Wizard:
             raise HomebodyError(str(facts["complaint"]), hint="homebody config validate")
         return bool(facts["waiting"])
 
-    def _pair(self, channel: ChosenChannel, *, wait: bool) -> dict[str, Any]:
+    def _pair(self, channel: ChosenChannel, *, wait: bool, stays: bool) -> dict[str, Any]:
         screen, state = self._screen, self._paths.local
         owner = asyncio.run(owner_pairing.has_owner(state, channel))
         if owner is not None:
@@ -203,5 +219,8 @@ class Wizard:
             screen.told.append(f"You are not paired yet. While the gateway runs: homebody setup {channel.platform.name}")
             return facts
         screen.tell(f"✓ {found['name'] or found['sender']} ({channel.platform.name} {found['sender']}) is the owner.")
-        screen.told.append(f"Write to {channel.bot or 'your bot'} on {channel.guide.title}: it answers.")
+        write = f"write to {channel.bot or 'your bot'} on {channel.guide.title}: it answers."
+        screen.told.append(
+            f"{write[0].upper()}{write[1:]}" if stays else f"Start the gateway with: homebody start\nThen {write}"
+        )
         return facts | {"owner": found["name"] or found["sender"]}

@@ -112,21 +112,62 @@ async def test_a_step_is_done_again_alone_and_a_gateway_that_runs_is_used(
     assert home.holder() == pid
 
 
-@pytest.mark.long
-async def test_without_a_service_or_background_the_gateway_runs_for_the_pairing_alone(
+async def test_after_the_step_of_a_platform_alone_the_gateway_goes_on_to_answer(
     home: Home, peer: TelegramPeer, window: Terminal
 ) -> None:
     await window.open(home, "setup", "telegram")
     await answered(window, "Token of the bot", TOKEN)
+    assert await window.until("start the gateway in the background")
     await answered(window, "Do it?", "")
     assert await window.until("Waiting for you"), window.shown[-1500:]
+    await _opened_link(peer, window)
+    assert await window.until_ended(90) == 0
+    assert "Stopping the gateway" not in window.shown
+    assert "Write to @homebody_test_bot on Telegram: it answers." in window.shown
     assert home.holder()
+
+
+@pytest.mark.long
+async def test_who_starts_the_gateway_themselves_has_it_run_for_the_pairing_alone(
+    home: Home, peer: TelegramPeer, window: Terminal
+) -> None:
+    await window.open(home, "setup")
+    await answered(window, "Which language model", DOWN * 5)
+    at = await answered(window, "Where do you want to talk", "")
+    await answered(window, "Token of the bot", TOKEN, since=at)
+    await answered(window, "Folder of your agent's notes", "")
+    at = await answered(window, "How should it be kept running", DOWN)
+    assert await window.until("start the gateway for the pairing, and stop it afterwards", since=at)
+    await answered(window, "Do it?", "", since=at)
+    assert await window.until("Waiting for you"), window.shown[-1500:]
+    assert home.holder()
+    await _opened_link(peer, window)
+    assert await window.until_ended(90) == 0
+    assert re.search(r"Start the gateway with: \S*homebody start", window.shown)
+    assert home.holder() == 0
+
+
+async def test_left_while_the_gateway_starts_it_says_how_things_are(home: Home, peer: TelegramPeer, window: Terminal) -> None:
+    await window.open(home, "setup", "telegram")
+    await answered(window, "Token of the bot", TOKEN)
+    await answered(window, "Do it?", "")
+    assert await window.until("Starting the gateway ..."), window.shown[-1500:]
+    window.press(CTRL_C)
+    assert await window.until_ended(60) == 130
+    assert "The settings are written" in window.shown
+    assert re.search(r"You are not paired as the owner on Telegram yet: \S*homebody setup telegram", window.shown)
+    assert re.search(r"The gateway \(process \d+\) runs|The gateway may still be starting", window.shown)
+    for _ in range(300):  # the fixture ends what holds the lock
+        if home.holder():
+            break
+        await asyncio.sleep(0.1)
+
+
+async def _opened_link(peer: TelegramPeer, window: Terminal) -> None:
     link = re.search(r"start=([A-Z0-9]+)", window.shown)
     assert link
     await peer.say(ADA, f"/start {link[1]}")
-    assert await window.until("is the owner")
-    assert await window.until_ended(90) == 0
-    assert home.holder() == 0
+    assert await window.until("is the owner"), window.shown[-1500:]
 
 
 async def test_without_a_terminal_the_commands_are_printed_and_nothing_is_changed(home: Home) -> None:
