@@ -40,12 +40,13 @@ class ProgressDisplay:
     """Shows the events of one turn in its conversation. It neither delays the turn nor makes it fail.
 
     ``sent`` is that of ``gateway.settings.block_streaming.Manner``: text between tool calls that is sent as a message is removed from
-    the preview, and there is no preview if answers are sent in blocks.
+    the preview, and there is no preview if answers are sent in blocks. ``channel`` returns the conversation's channel as it is now: changed
+    settings replace it while an answer is written, and what the former one posts nobody would take up.
     """
 
     def __init__(
         self,
-        channel: Channel,
+        channel: Callable[[], Channel],
         conversation: ChatAddress,
         turn: str,
         sign: TypingIndicator,
@@ -63,8 +64,8 @@ class ProgressDisplay:
         self._sign = sign
         self._verbose = verbose
         self._apart = sent != "whole"
-        self._drafts: Drafts | None = channel if sent != "written" and hasattr(channel, "draft") else None  # type: ignore[assignment]
-        self._append_only: bool = getattr(channel, "append_only", False)
+        self._previewed = sent != "written" and hasattr(channel(), "draft")
+        self._append_only: bool = getattr(channel(), "append_only", False)
         self._finished = ""
         self._text = ""
         self._output = ""
@@ -75,15 +76,15 @@ class ProgressDisplay:
     async def shown(self) -> AsyncIterator[None]:
         """Show progress while the context is active."""
         tasks = [asyncio.create_task(self._sign.show())]
-        if self._drafts is not None:
-            tasks.append(asyncio.create_task(self._preview(self._drafts)))
+        if self._previewed:
+            tasks.append(asyncio.create_task(self._preview()))
         try:
             yield
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            ended = getattr(self._channel, "draft_ended", None)
+            ended = getattr(self._channel(), "draft_ended", None)
             if ended is not None:
                 ended(self._conversation, self._turn)
 
@@ -117,9 +118,9 @@ class ProgressDisplay:
                 self._frame(Note(text))
 
     def _frame(self, frame: LiveEvent) -> None:
-        show_frame(self._channel, self._conversation, frame)
+        show_frame(self._channel(), self._conversation, frame)
 
-    async def _preview(self, drafts: Drafts) -> None:
+    async def _preview(self) -> None:
         from gateway.outbound.replying import shown
 
         while True:
@@ -128,7 +129,9 @@ class ProgressDisplay:
             text = "\n\n".join(filter(None, (shown(self._finished + self._text), self._output)))
             if self._secret_filter is not None:  # the owner is told when the answer itself is sent
                 text = self._secret_filter.text(text[: self._secret_filter.safe_end(text)])
-            await drafts.draft(self._conversation, self._turn, text)
+            drafts: Drafts | None = self._channel()  # type: ignore[assignment]
+            if hasattr(drafts, "draft") and drafts is not None:
+                await drafts.draft(self._conversation, self._turn, text)
 
 
 def show_frame(channel: Channel, place: ChatAddress, frame: LiveEvent) -> None:
@@ -160,7 +163,9 @@ _FROM = {"thinking": (ThinkingDelta, ToolStarted, TextDelta), "message": (TextDe
 class TypingIndicator:
     """Shows the indicator for one turn. In the mode ``message``, nothing is shown for an answer that is NO_REPLY."""
 
-    def __init__(self, channel: Channel, conversation: ChatAddress, clock: Clock, mode: TypingMode, seconds: float) -> None:
+    def __init__(
+        self, channel: Callable[[], Channel], conversation: ChatAddress, clock: Clock, mode: TypingMode, seconds: float
+    ) -> None:
         self._channel = channel
         self._conversation = conversation
         self._clock = clock
@@ -179,7 +184,7 @@ class TypingIndicator:
             return
         await self.due.wait()
         while True:
-            await self._channel.typing(self._conversation)
+            await self._channel().typing(self._conversation)
             await self._clock.sleep(self._seconds)
 
 

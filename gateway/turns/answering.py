@@ -127,8 +127,10 @@ class Answering:
         message, settings = context.message, context.agent.profile.settings
         place, mode = message.inbound.conversation, typing_mode(settings, message.inbound)
         channel, manner = self._channel(place), self._manner(place, context.agent)
+        present: Callable[[], Channel] = partial(self._channel, place)
         if message.automation is not None:  # nobody waits, and what comes of it may be nothing: it is shown once it is whole
             channel, manner, mode = SilentChannel(), Manner(), "never"
+            present = SilentChannel
         blocks = Blocks(
             self._ledger,
             channel,
@@ -141,10 +143,10 @@ class Answering:
             secret_filter=self._secret_filter,
         )
         showing = ProgressDisplay(
-            channel,
+            present,
             place,
             context.turn.id,
-            TypingIndicator(channel, place, self._clock, mode, settings.typing_interval_seconds),
+            TypingIndicator(present, place, self._clock, mode, settings.typing_interval_seconds),
             verbose=context.record.verbose,
             sent=manner.sent,
             secret_filter=self._secret_filter,

@@ -35,8 +35,8 @@ THINKS, ACTS, WRITES = ThinkingDelta("hm"), ToolStarted(ToolCall(id="c", name="l
 async def test_the_sign_is_shown_from_when_the_mode_says(mode: Any, shown: list[int]) -> None:
     wire = Wire()
     place = wire.message("x").conversation
-    sign = TypingIndicator(wire, place, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), mode, 4.0)
-    display = ProgressDisplay(wire, place, "t", sign, verbose=False)
+    sign = TypingIndicator(lambda: wire, place, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), mode, 4.0)
+    display = ProgressDisplay(lambda: wire, place, "t", sign, verbose=False)
     showing = asyncio.ensure_future(sign.show())
     seen = []
     for event in (None, THINKS, ACTS, WRITES):
@@ -52,7 +52,7 @@ async def test_the_sign_is_shown_from_when_the_mode_says(mode: Any, shown: list[
 
 async def test_it_is_renewed_as_long_as_the_turn_runs() -> None:
     wire, clock = Wire(), ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
-    sign = TypingIndicator(wire, wire.message("x").conversation, clock, "instant", 4.0)
+    sign = TypingIndicator(lambda: wire, wire.message("x").conversation, clock, "instant", 4.0)
     showing = asyncio.ensure_future(sign.show())
     for _ in range(3):
         await asyncio.sleep(0)

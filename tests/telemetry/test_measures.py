@@ -57,8 +57,8 @@ class Watching:
 def test_tools_are_counted_by_name_and_shown() -> None:
     telemetry, channel = Telemetry(), Watching()
     place = ChatAddress(channel="paper", account="default", id="1", kind="direct")
-    sign = TypingIndicator(channel, place, SystemClock(), "never", 4)  # type: ignore[arg-type]
-    display = ProgressDisplay(channel, place, "t", sign, verbose=False, tool_ran=partial(telemetry.tool_ran, "t"))  # type: ignore[arg-type]
+    sign = TypingIndicator(lambda: channel, place, SystemClock(), "never", 4)  # type: ignore[arg-type]
+    display = ProgressDisplay(lambda: channel, place, "t", sign, verbose=False, tool_ran=partial(telemetry.tool_ran, "t"))  # type: ignore[arg-type]
     one, two = (ToolCall(id=name, name=name, arguments={}) for name in ("a", "b"))
     events: list[Event] = [
         ToolStarted(one),
