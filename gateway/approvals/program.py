@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,13 @@ SYSTEM_FOLDERS: Final = (
     "/run/current-system/",
 )
 """Where programs lie that come with the system or its package manager."""
+_LEADING: Final = re.compile(
+    r"PATH|HOME|SHELL|IFS|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|ZDOTDIR|BASH_FUNC_.*|LD_.*|DYLD_.*|GCONV_PATH|LOCPATH|TMPDIR|XDG_.*|"
+    r"GIT_.*|SSH_.*|PYTHON.*|PERL.*|RUBY.*|GEM_.*|NODE_.*|NPM_.*|LUA_.*|PHP.*|R_.*|JAVA_.*|JDK_.*|_JAVA_OPTIONS|CLASSPATH|MAVEN_.*|GRADLE_.*|"
+    r"CARGO.*|RUST.*|GO.*|PIP_.*|UV_.*|CC|CXX|CPP|AR|LD|MAKE.*|.*FLAGS|.*EDITOR|VISUAL|.*PAGER|LESS.*|BROWSER|.*_PROXY|.*_COMMAND|.*_OPTIONS|OPENSSL_.*",
+    re.IGNORECASE,
+)
+"""Names of variables that can change which code runs, or what a program connects to."""
 _NOT_FIXED: Final = ("//", "/proc/", "/dev/")
 """Paths that mean something else for each process."""
 _CHUNK: Final = 1 << 20
@@ -67,3 +75,8 @@ def _lies_in(place: str, workspace: str | Path) -> bool:
     """Whether a program, or any link on the way to it, lies in the workspace."""
     root = os.path.abspath(workspace).rstrip("/") + "/"  # noqa: PTH100 -- links must not be followed here
     return is_inside(place, workspace) or place.startswith(root)
+
+
+def leading_first(env: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return variables in their order, those first that can change which code a command runs."""
+    return sorted(env, key=lambda one: _LEADING.fullmatch(one[0]) is None)

@@ -6,11 +6,13 @@ import os
 import re
 import shlex
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from agent.tools.protocol import Act, Origin
+from gateway.approvals.program import leading_first
 from gateway.approvals.shell_parts import shell_parts
 
 LONGEST: Final = 1900
@@ -18,7 +20,9 @@ LONGEST: Final = 1900
 _MOST_PARTS: Final = 12
 _MOST_SOURCES: Final = 3
 _MOST_LETTERS: Final = 5
-_MOST_VARIABLES: Final = 4
+_MOST_VARIABLES: Final = 12
+_VARIABLES: Final = 500
+"""Characters that the variables of a command may take."""
 _MOST_RECIPIENTS: Final = 12
 _PART: Final = 100
 _HEAD: Final = 0.7
@@ -63,18 +67,23 @@ def question_text(question: Question, *, home: str, longest: int = LONGEST) -> s
         wants = f"🔐 {question.agent} wants to"
         if question.act.details:
             head = f"{wants} {_as_it_is(_shortened(visible(question.act.summary), longest // 6))}:"
-            below = [*_recipients(question.act, question.name), *why, "", *around]
+            below = [*_cut_note(question, longest // 6), *_recipients(question.act, question.name), *why, "", *around]
             left = longest - sum(len(line) + 1 for line in (head, *below))
             return "\n".join([head, *_block(_RUNS.sub(_counted, question.act.details), question.name, left), *below])
         head = f"{wants} {_as_it_is(_shortened(visible(question.act.summary), longest // 3))}."
-        target = [*_target(question.act), *_recipients(question.act, question.name)]
+        target = [
+            *_cut_note(question, longest // 3),
+            *_target(question.act, question.name),
+            *_recipients(question.act, question.name),
+        ]
         return "\n".join([head, *target, *why, "", *around])[:longest]
     does = "run a command" if question.act.summary.startswith("run ") else _as_it_is(_one_line(question.act.summary))
     head = f"🔐 {question.agent} wants to {does}:"
-    below = [*_circumstances(question.act, home), *_parts(question.act), *why, *odd_letters(question.act.command), "", *around]
+    circumstances = _circumstances(question.act, home, question.name)
+    below = [*circumstances, *_parts(question.act), *why, *odd_letters(question.act.command), "", *around]
     left = longest - sum(len(line) + 1 for line in (head, *below))
     if left < longest // 3:  # the list of parts gives way to the command itself
-        below = [*_circumstances(question.act, home), *why, *odd_letters(question.act.command), "", *around]
+        below = [*circumstances, *why, *odd_letters(question.act.command), "", *around]
         left = longest - sum(len(line) + 1 for line in (head, *below))
     return "\n".join([head, *_block(question.act.command, question.name, left), *below])
 
@@ -117,22 +126,44 @@ def _shortened(text: str, most: int) -> str:
     return text[:head] + mark + text[len(text) - (room - head) :]
 
 
-def _circumstances(act: Act, home: str) -> list[str]:
+def _circumstances(act: Act, home: str, name: str) -> list[str]:
+    """Say where and how a command would run. Where something of that is left out, the last line says so."""
     facts = [f"in the folder {_folder(act, home)}", "with the network" if act.network else "without the network"]
+    whole = len(visible(_short(act.cwd, home))) <= 2 * _PART
     if act.env:
-        shown = [_code(_bounded(f"{name}={value}", _PART)) for name, value in act.env[:_MOST_VARIABLES]]
-        more = f" and {len(act.env) - len(shown)} more" if len(act.env) > len(shown) else ""
-        facts.append(f"with the variables {', '.join(shown)}{more}")
+        shown, all_of_them = _variables(act.env)
+        facts.append(f"with the variables {shown}")
+        whole = whole and all_of_them
     if act.pty:
         facts.append("in a terminal")
     if act.into:
         facts += [_CONFINED[act.confinement]] if act.confinement in _CONFINED else []
         line = f"It would be typed into {_code(_one_line(act.into))}, which was started {', '.join(facts)}."
+        whole = whole and not _one_line(act.into).endswith("…")
     else:
         line = f"It would {'run' if act.summary.startswith('run ') else 'happen'} {', '.join(facts)}."
     unclear = act.argv is not None and shlex.join(act.argv) != " ".join(act.command.split(" "))
     words = " ".join(_code(one) if one else "(empty)" for one in act.argv or ()) if unclear else ""
-    return [line, *([f"Word by word: {_shortened(words, 4 * _PART)}"] if words else [])]
+    return [
+        line,
+        *([] if whole else [f"⚠️ This line is shortened; all of it: homebody approvals show {name}"]),
+        *([f"Word by word: {_shortened(words, 4 * _PART)}"] if words else []),
+    ]
+
+
+def _variables(env: Sequence[tuple[str, str]]) -> tuple[str, bool]:
+    """Return the variables of a command, those first that can change what runs, and whether that is all of them."""
+    shown: list[str] = []
+    room, whole = _VARIABLES, True
+    for name, value in leading_first(env):
+        text = _bounded(f"{name}={value}", _PART)
+        room -= len(text)
+        if shown and (room < 0 or len(shown) == _MOST_VARIABLES):
+            break
+        shown.append(_code(text))
+        whole = whole and len(visible(f"{name}={value}")) <= _PART
+    left = len(env) - len(shown)
+    return ", ".join(shown) + (f" and {left} more" if left else ""), whole and not left
 
 
 def _parts(act: Act) -> list[str]:
@@ -144,9 +175,18 @@ def _parts(act: Act) -> list[str]:
     return ["Its parts:", *shown, *more, ""]  # what follows a list without a line between stands in its last item
 
 
-def _target(act: Act) -> list[str]:
+def _cut_note(question: Question, most: int) -> list[str]:
+    """Say where all of what an act does is, if it takes more characters than its question shows."""
+    shortened = len(visible(question.act.summary)) > most
+    return [f"(shortened; all of it: homebody approvals show {question.name})"] if shortened else []
+
+
+def _target(act: Act, name: str) -> list[str]:
     target = act.url or act.path
-    return [_shortened(_code(target), 6 * _PART)] if target and target not in act.summary else []
+    if not target or target in act.summary:
+        return []
+    note = f"(shortened; all of it: homebody approvals show {name})"
+    return [_shortened(_code(target), 6 * _PART), *([note] if len(_code(target)) > 6 * _PART else [])]
 
 
 def _recipients(act: Act, name: str) -> list[str]:

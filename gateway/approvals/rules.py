@@ -14,7 +14,7 @@ from agent.loop.gate import Verdict
 from agent.tools.command_line import plain_words
 from agent.tools.protocol import Act, Origin
 from gateway.approvals.command_paths import Place, is_inside
-from gateway.approvals.program import find_program, is_of_the_system, sha256_of
+from gateway.approvals.program import find_program, is_of_the_system, leading_first, sha256_of
 from gateway.approvals.stored_rules import StoredRule, StoredRules
 from gateway.base.errors import UsageError
 from gateway.sandbox.command import PATH
@@ -40,6 +40,8 @@ _SPEAKERS: Final[dict[Origin, str]] = {
 }
 _NAMED_AFTER_THEIR_KIND: Final = frozenset({"exec", "write"})
 """Acts that rules for the tool of ``TOOLS`` are about, whichever tool does them: input to a command is judged like a command."""
+_NAMED_VARIABLES: Final = 6
+_LONGEST_NAME: Final = 40
 _RUN_WHAT_LIES_AROUND: Final = frozenset({"git"})
 """Programs that run files of the folder where they start, besides what they are told to do."""
 
@@ -281,7 +283,8 @@ class _Case:
         if self.argv is None:
             return "it uses shell syntax, which no rule can allow"
         if self.act.env or self.act.pty:
-            names = ", ".join(name for name, _ in self.act.env)
+            named = [name[:_LONGEST_NAME] for name, _ in leading_first(self.act.env)]
+            names = ", ".join([*named[:_NAMED_VARIABLES], *(["…"] if len(named) > _NAMED_VARIABLES else [])])
             return f"it {f'sets variables ({names})' if names else 'runs in a terminal'}, and no rule can allow that"
         if self.program is None:
             inside = "/" in self.argv[0] and Path(self.act.cwd, self.argv[0]).exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
@@ -51,6 +52,42 @@ def test_it_names_variables_a_terminal_and_who_asked():
     assert "in a terminal" in told
     assert "Asked for by a scheduled job." in told
     assert "**Always** is not possible: it sets variables (A)." in told
+
+
+def _env(*names: str, value: str = "1") -> dict[str, Any]:
+    return {"env": tuple(sorted((name, value) for name in names))}
+
+
+@pytest.mark.sec(51)
+def test_variables_that_change_what_runs_come_first_and_what_is_left_out_is_said():
+    names = ("LD_PRELOAD", "PATH", "GIT_SSH_COMMAND", *(f"A{n:03}_{'N' * 30}" for n in range(11)))
+    told = _text("touch y", given=_env(*names, value="./evil"))
+    assert "with the variables `GIT_SSH_COMMAND=./evil`, `LD_PRELOAD=./evil`, `PATH=./evil`, `A000" in told
+    assert re.search(r" and [1-9] more\.\n⚠️ This line is shortened; all of it: homebody approvals show k7f2m3qa\n", told)
+    few = _text("touch y", given=_env(*"ABCDEFGH"))
+    assert "`G=1`, `H=1`." in few
+    assert "shortened" not in few
+
+
+@pytest.mark.sec(51)
+@pytest.mark.parametrize(
+    "given",
+    [_env("A", value="x" * 200), _env("A" * 200), {"cwd": f"/home/anna/{'x' * 300}"}, {"into": "x" * 200}],
+    ids=["value", "name", "folder", "into"],
+)
+def test_a_question_says_what_of_its_circumstances_is_shortened(given: dict[str, Any]):
+    told = question_text(Question(name="k7f2m3qa", agent="main", act=replace(act("touch y", CWD), **given)), home=HOME)
+    assert "…" in told
+    assert "⚠️ This line is shortened; all of it: homebody approvals show k7f2m3qa\n" in told
+
+
+@pytest.mark.sec(51)
+@pytest.mark.parametrize("details", ["", "x"])
+def test_a_question_says_that_what_an_act_does_is_shortened(details: str):
+    url = Act(kind="url", summary=f"read https://x.example/{'a' * 900}", url=f"https://x.example/{'a' * 900}", details=details)
+    told = question_text(Question(name="k7f2m3qa", agent="main", act=url), home=HOME)
+    assert "are not shown" in told
+    assert "(shortened; all of it: homebody approvals show k7f2m3qa)" in told
 
 
 def test_it_names_everybody_whom_something_goes_to():

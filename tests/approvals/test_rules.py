@@ -226,6 +226,9 @@ def test_no_rule_allows_variables_a_terminal_the_network_or_another_split(worksp
     for given in ({"env": (("A", "b"),)}, {"pty": True}, {"network": True}):
         assert _decide(rules, "du -sh notes", workspace, **given) == "ask"
         assert _decide(rules, "ls", workspace, **given) == "ask"
+    many = tuple((name, "x") for name in ("A1", "A2", "A3", "A4", "A5", "A6", "LD_PRELOAD"))
+    reason = rules.judge("main", "owner", CLEAN, act("du -sh notes", workspace, env=many)).reason
+    assert reason == "it sets variables (LD_PRELOAD, A1, A2, A3, A4, A5, …), and no rule can allow that"
     lied = Act(kind="exec", summary="", command="rm x", argv=("ls",), cwd=str(workspace))
     assert rules.judge("main", "owner", CLEAN, lied).decision == "ask"
     lied = Act(kind="exec", summary="", command="ls", argv=("rm", "x"), cwd=str(workspace))
