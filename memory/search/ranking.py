@@ -70,13 +70,19 @@ def fused_ranking(candidates: Sequence[Candidate], settings: FusedSettings, days
     return sorted(candidates, key=_order)
 
 
-def spread_over_days(ranked: Sequence[Candidate], days: Sequence[Span], most: int) -> list[Candidate]:
-    """Put candidates of a time of several days that have no word of the query in another order: first ``most`` from all of that time."""
+def spread_over_days(
+    ranked: Sequence[Candidate], days: Sequence[Span], most: int, *, itself: Sequence[date] = ()
+) -> list[Candidate]:
+    """Put candidates of a time of several days that have no word of the query in another order.
+
+    First come ``most`` days from all of that time, in their order; or those nearest to the days that it was counted to, nearest first.
+    """
     silent = [
         c for c in ranked if c.line.share == 0.0 and c.day is not None and any(span.days > 1 and c.day in span for span in days)
     ]
     firsts = {c.day: c for c in sorted(silent, key=lambda c: (c.path, c.start_line, c.part), reverse=True) if c.day is not None}
-    chosen = [firsts[day] for day in evenly(sorted(firsts), most)]
+    told = sorted(firsts, key=lambda day: (min(abs(day - one) for one in itself), day)) if itself else sorted(firsts)
+    chosen = [firsts[day] for day in (told[:most] if itself else evenly(told, most))]
     ids = {c.id for c in chosen}
     best = max((c.score for c in silent), default=0.0)
     for place, candidate in enumerate([*chosen, *(c for c in silent if c.id not in ids)]):

@@ -69,7 +69,9 @@ class Query(Struct, frozen=True, kw_only=True):
     without the names of months, seasons and years, which notes of that time need not have, and without those of single days in
     figures or counted from today. Neither have words that only ask what was done at a time. ``unsaid`` tells that the terms lack a
     word for a month, season or year, which counts where it has no notes; ``of_a_day`` that such a day is named, and ``literals``
-    are its figures. ``exact`` are single days and ranges of days, and ``phrases`` what it says of them.
+    are its figures. ``exact`` are single days and ranges of days, and ``phrases`` what it says of them; ``itself`` are the days that
+    it counts to where some before and after are meant as well. Without ``most`` the settings say how many, and a short time brings each
+    of its days.
     """
 
     text: str
@@ -82,10 +84,11 @@ class Query(Struct, frozen=True, kw_only=True):
     days: tuple[Span, ...]
     exact: tuple[Span, ...]
     phrases: tuple[str, ...]
+    itself: tuple[date, ...]
     audience: str | None
     may_see: Callable[[str], bool]
     vector: Sequence[float] | None
-    most: int
+    most: int | None
     min_score: float | None
 
 
@@ -146,10 +149,11 @@ def build_query(
         days=days,
         exact=day.exact,
         phrases=day.phrases,
+        itself=day.itself,
         audience=audience,
         may_see=may_see,
         vector=vector,
-        most=most or settings.max_results,
+        most=most,
         min_score=settings.min_score if min_score is None else min_score,
     )
 
@@ -187,8 +191,11 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
     for candidate in found.candidates:
         candidate.line = matches.measure(candidate.text)
     ranked = fused_ranking(found.candidates, fused, question.days)
+    most = question.most or settings.max_results
     if overview:
-        ranked = spread_over_days(ranked, question.days, question.most)
+        if question.most is None and not question.besides and any(span.days <= _SHORT_SPAN for span in question.days):
+            most = max(most, _SHORT_SPAN + any(not _is_of(c, question.days) for c in ranked))
+        ranked = spread_over_days(ranked, question.days, most, itself=question.itself)
     floor = floor_of(fused.floor, found.total)
     if _is_nothing(index, found, floor, question):
         nearest = _nearest(index, ranked, matches, settings)
@@ -198,8 +205,10 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
     least = question.min_score or 0.0
     kept = [c for c in ranked if c.score >= least and (c.keyword is not None or c.score >= _HARDLY)]
     first = _asked_for(question, kept, found)
+    if overview and not first and not question.besides:
+        first = list(dict.fromkeys(c.path for c in kept))[:most]  # of that time or with its words: each gets a line at least
     passages: Sequence[Passage | FileLines]
-    most, tokens = question.most, settings.max_tokens
+    tokens = settings.max_tokens
     if settings.pieces == "lines":
         passages = best_lines(kept, matches, most=most, tokens=tokens, transcript_weight=fused.transcript_weight, first=first)
         passages = [passage for passage in passages if passage.score >= least]
@@ -312,13 +321,14 @@ def _has(text: str, phrases: Sequence[str]) -> bool:
 
 def _reference(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
     hybrid = settings.hybrid
-    limit = min(REFERENCE_MOST_CANDIDATES, question.most * hybrid.candidate_multiplier)
+    most = question.most or settings.max_results
+    limit = min(REFERENCE_MOST_CANDIDATES, most * hybrid.candidate_multiplier)
     words = question.terms if hybrid.enabled or question.vector is None else query_terms("")
     found = index.lookup(words, question.vector, days=(), audience=question.audience, limit=limit)
     _leave_to_readers(question, found)
     ranked = reference_ranking(found.candidates, hybrid, by_vector=question.vector is not None)
     least = REFERENCE_MIN_SCORE if question.min_score is None else question.min_score
-    passages = one_per_chunk([c for c in ranked if c.score >= least], most=question.most)
+    passages = one_per_chunk([c for c in ranked if c.score >= least], most=most)
     chars = REFERENCE_SNIPPET_CHARS if settings.snippet_chars is None else settings.snippet_chars
     hits = tuple(_hit(passage, chars) for passage in passages)
     return Retrieval(hits=hits, ranked=ranked, passages=passages, scan=found.scan)

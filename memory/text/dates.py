@@ -96,7 +96,7 @@ class DayWords(Struct, frozen=True):
     ``named`` tells whether it names any by other words than notes of that day are indexed with ("3.11.", "yesterday"); ``literals``
     are figures with a year, which notes of other days may have to the letter; ``rest`` is the query without words for single days,
     and without phrases for several. ``exact`` are these days, and ranges of days; ``phrases`` are what it says of them, and ``years``
-    those of days with the name of a month.
+    those of days with the name of a month. ``itself`` are the days that it counts to where some before and after are meant as well.
     """
 
     named: bool
@@ -105,6 +105,7 @@ class DayWords(Struct, frozen=True):
     exact: tuple[Span, ...]
     phrases: tuple[str, ...]
     years: tuple[str, ...]
+    itself: tuple[date, ...]
 
 
 def day_of(path: str) -> date | None:
@@ -293,6 +294,7 @@ def day_words(question: str, *, today: date, order: Order = "unknown") -> DayWor
         exact=tuple(dict.fromkeys([*exact, *(Span(one.first, one.last) for one in read.ranges)])),
         phrases=tuple(read.text[one.start : one.end] for one in said),
         years=tuple(dict.fromkeys(year for one in written for year in _FULL_YEAR.findall(read.text, one.start, one.end))),
+        itself=tuple(one.itself for one in read.relative if one.itself),
     )
 
 

@@ -50,6 +50,7 @@ class Counted(Struct, frozen=True):
     """A relative date in a query: its position, and the first and last day that it means.
 
     ``name`` is the word for a season or month in it, in lower case and without accents: notes of that time may have it, too.
+    ``itself`` is the day that it counts to, if some before and after may be meant as well.
     """
 
     start: int
@@ -57,6 +58,7 @@ class Counted(Struct, frozen=True):
     first: date
     last: date
     name: str = ""
+    itself: date | None = None
 
 
 def counted(question: str, today: date) -> list[Counted]:
@@ -77,8 +79,14 @@ def _counted(question: str, today: date) -> tuple[Counted, ...]:
                 continue
             first, last = meaning(match, today)
             name = (_Either(match)["season"] or _Either(match)["name"]).lower()
-            found.append(Counted(match.start(), match.end(), first, last, name))
+            found.append(Counted(match.start(), match.end(), first, last, name, _itself(match, meaning, first, last, today)))
     return tuple(sorted(found, key=lambda one: one.start))
+
+
+def _itself(match: re.Match[str], meaning: Meaning, first: date, last: date, today: date) -> date | None:
+    if meaning is _ago and first < last and match["count"].lower() not in _FEW:
+        return _to_the_day(match, today)[0]
+    return first + (last - first) / 2 if meaning in _AROUND_A_DAY else None
 
 
 def _is_french(question: str) -> bool:
@@ -105,7 +113,7 @@ def _ago(match: re.Match[str], today: date) -> tuple[date, date]:
 def _to_the_day(match: re.Match[str], today: date) -> tuple[date, date]:
     """The same day, so many weeks, months or years ago; the last one of a month that has no such day."""
     word = match["count"].lower()
-    number = int(word) if word.isdigit() else NUMBERS.get(word, 1)
+    number = int(word) if word.isdigit() else 2 if word in _COUPLE else NUMBERS.get(word, 1)
     if _LENGTHS["w"] == (length := _length_of(match)):
         day = _back(today, number * length[0])
         return day, day
@@ -130,6 +138,9 @@ def _weeks_ago(number: int) -> Meaning:
     return meaning
 
 
+_A_WEEK_AGO, _TWO_WEEKS_AGO = _weeks_ago(1), _weeks_ago(2)
+
+
 def _fortnights_ago(match: re.Match[str], today: date) -> tuple[date, date]:
     word = (match["count"] or "a").lower()
     return _weeks_ago(2 * (int(word) if word.isdigit() else NUMBERS.get(word, 1)))(match, today)
@@ -138,6 +149,9 @@ def _fortnights_ago(match: re.Match[str], today: date) -> tuple[date, date]:
 def _half_a_year_ago(_: re.Match[str], today: date) -> tuple[date, date]:
     length, slack = _LENGTHS["m"]
     return _back(today, 6 * length + 2 * slack), _back(today, 6 * length - 2 * slack)
+
+
+_AROUND_A_DAY = frozenset({_A_WEEK_AGO, _TWO_WEEKS_AGO, _fortnights_ago, _half_a_year_ago})
 
 
 def _since(match: re.Match[str], today: date) -> tuple[date, date]:
@@ -319,12 +333,12 @@ def _fortnight_phrases() -> Sequence[tuple[str, Meaning]]:
     return (
         (rf"(?:{_COUNT} )?fortnights? ago", _fortnights_ago),
         (r"(?:(?:in|during|over) )?(?:the )?(?:last|past) fortnight", _recently),
-        (rf"vor {_ABOUT_DE}(?:vierzehn|14) tagen", _weeks_ago(2)),
-        (rf"vor {_ABOUT_DE}acht tagen", _weeks_ago(1)),
-        (r"il y a (?:environ )?(?:quinze|15) jours|il y a une quinzaine(?: de jours)?", _weeks_ago(2)),
-        (r"il y a (?:environ )?huit jours", _weeks_ago(1)),
-        (rf"hace {_ABOUT_ES}(?:quince|15) dias|hace una quincena", _weeks_ago(2)),
-        (r"(?:circa )?(?:quindici|15) giorni fa|una quindicina di giorni fa", _weeks_ago(2)),
+        (rf"vor {_ABOUT_DE}(?:vierzehn|14) tagen", _TWO_WEEKS_AGO),
+        (rf"vor {_ABOUT_DE}acht tagen", _A_WEEK_AGO),
+        (r"il y a (?:environ )?(?:quinze|15) jours|il y a une quinzaine(?: de jours)?", _TWO_WEEKS_AGO),
+        (r"il y a (?:environ )?huit jours", _A_WEEK_AGO),
+        (rf"hace {_ABOUT_ES}(?:quince|15) dias|hace una quincena", _TWO_WEEKS_AGO),
+        (r"(?:circa )?(?:quindici|15) giorni fa|una quindicina di giorni fa", _TWO_WEEKS_AGO),
         (
             r"half a year ago|vor einem halben jahr|hace medio ano|(?:mezz'|mezzo )anno fa",
             _half_a_year_ago,
