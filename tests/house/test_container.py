@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from gateway.config.load import load
 from gateway.settings.http_settings import GatewaySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "docker/Dockerfile").read_text()
@@ -127,13 +128,19 @@ def test_searxng_answers_in_the_format_that_the_search_reads() -> None:
     assert "json" in settings["search"]["formats"]
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users may enter. Those of pytest are closed again whenever another run of it starts."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user")
-def test_a_volume_of_another_user_is_told_with_the_command_for_the_machine_itself(tmp_path: Path) -> None:
-    for parent in (tmp_path, *tmp_path.parents[:3]):
-        parent.chmod(0o755)
-    state = tmp_path / "state"
+def test_a_volume_of_another_user_is_told_with_the_command_for_the_machine_itself(open_folder: Path) -> None:
+    state = open_folder / "state"
     state.mkdir(mode=0o755)
-    given = {**os.environ, **variables(), "HOMEBODY_HOME": str(state), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    given = {**os.environ, **variables(), "HOMEBODY_HOME": str(state), "HOME": str(open_folder), "PATH": os.environ["PATH"]}
     command = ["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", str(HOMEBODY), "gateway"]
     done = subprocess.run(command, env=given, capture_output=True, text=True, check=False, cwd="/")
     if "Permission denied" in done.stderr and "homebody:" not in done.stderr:
