@@ -35,6 +35,8 @@ BEHIND_ONE_THAT_WAITS = (
 )
 APPROVED = "the owner approved it."
 """What is said of a call that the owner approved."""
+_LONGEST_CALL = 300
+"""Characters of a call that are told of it where its summary is not."""
 _APPROVAL, _SUMMARY = "approval", "summary"
 
 
@@ -48,7 +50,7 @@ def placeholder(call: ToolCall, approval: str, summary: str) -> ToolMessage:
 
 def outcome(asked: AskedCall, decision: str, result: ToolMessage | None, at: datetime) -> UserMessage:
     """Return the message that tells what came of a call. It is readable alone, because the call may be summarised by then."""
-    what = asked.summary or asked.call.name
+    what = asked.summary or f"{asked.call.name} {json.dumps(asked.call.arguments, ensure_ascii=False)}"[:_LONGEST_CALL]
     head = f"[Approval #{asked.approval}: {decision}"
     if result is None:
         return UserMessage(content=(Text(text=f"{head} It was not run: {what}]"),), at=at, runtime=True)

@@ -101,7 +101,7 @@ class Cron(CheckedTool[CronArguments]):
             summary, details = self._jobs.preview(wish, context)
         except JobRefused:
             return None
-        return Act(kind="schedule", summary=summary, details=details)
+        return Act(kind="schedule", summary=summary, details=details, quotes=wish.action != "add")
 
     async def act(self, arguments: CronArguments, context: ToolContext) -> Outcome:
         """Do it."""

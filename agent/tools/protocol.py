@@ -66,7 +66,8 @@ class Act(Struct, frozen=True, kw_only=True):
     ``ask`` says why the owner is asked about this act even in a private turn of their own without untrusted text, as the end of the
     sentence "Why I ask: ..."; "" where the act alone is no reason. ``tool`` is the name that rules know the act by, where it is not that
     of the tool that was called. ``excused`` names sources of untrusted text that are no reason to ask about this act, such as the server
-    that it asks again.
+    that it asks again. ``quotes``: the summary repeats words that others may have chosen, such as the subject of a mail; people are
+    shown it, and the model is not.
 
     With ``into`` an "exec" is input that is typed into a running command, which ``into`` is; ``cwd``, ``env``, ``network``, ``pty`` and
     ``confinement`` ("bwrap", "landlock" or "off") are those of that command then.
@@ -90,6 +91,12 @@ class Act(Struct, frozen=True, kw_only=True):
     ask: str = ""
     tool: str = ""
     excused: tuple[str, ...] = ()
+    quotes: bool = False
+
+    @property
+    def own_summary(self) -> str:
+        """The summary for the model; "" where it repeats words of others."""
+        return "" if self.quotes else self.summary
 
 
 class Outcome(Struct, frozen=True, kw_only=True):

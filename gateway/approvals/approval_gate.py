@@ -162,7 +162,7 @@ class ApprovalGate:
             expires=self.clock.now() + LIFETIME,
         )
         self.questions.append(question)
-        return Verdict(decision="ask", reason=asked.reason, approval=approval, summary=asked.act.summary)
+        return Verdict(decision="ask", reason=asked.reason, approval=approval, summary=asked.act.own_summary)
 
     async def _digest(self, act: Act) -> str:
         from gateway.approvals.fingerprint import fingerprint

@@ -23,7 +23,7 @@ PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/run
 """Where commands are looked for, as in their confinement."""
 _MOST_ENTRIES: Final = 20_000
 """So many files and folders are compared, those nearest to the working folder first."""
-_LATER: Final = ("details", "others", "into", "confinement", "recipients", "ask", "tool", "excused")
+_LATER: Final = ("details", "others", "into", "confinement", "recipients", "ask", "tool", "excused", "quotes")
 """Parts of an act that earlier versions did not have: left out where empty, so that their records stay as they are."""
 _HARMLESS: Final = (
     "basename cat chgrp chmod chown cp date df dirname du echo false head kill ln ls mkdir mktemp mv printf readlink realpath rm "

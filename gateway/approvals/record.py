@@ -81,4 +81,4 @@ def parse_name(name: str) -> tuple[str, int]:
 def asked_call(approval: NewApproval) -> AskedCall:
     """Return the call of a question, for the turn that goes on."""
     asked = AskedAct.decoded(approval.payload)
-    return AskedCall(approval=approval.id, key=approval.call, call=asked.call, summary=asked.act.summary, at=asked.at)
+    return AskedCall(approval=approval.id, key=approval.call, call=asked.call, summary=asked.act.own_summary, at=asked.at)

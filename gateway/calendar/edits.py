@@ -106,7 +106,8 @@ class CalendarEdits:
                 await self._process.create(_wish(wish), "trial", self._zone, context.now)
             when = wished_time(wish, self._zone, context.now)
             summary = f"create “{wish.title}” on {when} in {target.calendar.name}"
-            return Act(kind="call", summary=summary, details=details_of(wish, [f"calendar: {target.calendar.name}"]))
+            details = details_of(wish, [f"calendar: {target.calendar.name}"])
+            return Act(kind="call", summary=summary, details=details, quotes=True)
         reference = read_reference(wish.event or "")
         found = await self._at(reference.begins, reference.event, reference) or await self._at_new_time(reference, wish)
         if found is None:
@@ -133,7 +134,8 @@ class CalendarEdits:
         facts += [f"people: {', '.join(found.instance['people'])}"] if found.instance["people"] else []
         facts += [f"organizer: {found.instance['organizer']}"] if found.instance["organizer"] else []
         others = found.concerns_others
-        return Act(kind="call", summary=summary, details=details_of(wish, facts), others=others, ask=_OTHERS if others else "")
+        ask = _OTHERS if others else ""
+        return Act(kind="call", summary=summary, details=details_of(wish, facts), others=others, ask=ask, quotes=True)
 
     async def _create(self, wish: CalendarArguments, context: ToolContext) -> str:
         target = await self._target(wish.calendar or "")

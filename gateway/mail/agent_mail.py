@@ -62,10 +62,16 @@ class AgentMail:
         """See the protocol."""
         if wish.action in SENDS:
             record = self._writer.prepared(wish, context, self._account(wish), self._id)
+            quotes = wish.id is not None  # its subject and its addresses are those of the mail that it answers
             if record.draft:
-                return Act(kind="call", summary=f"save a draft of: {record.summary}", details=record.details)
+                return Act(kind="call", summary=f"save a draft of: {record.summary}", details=record.details, quotes=quotes)
             return Act(
-                kind="send", summary=record.summary, details=record.details, others=True, recipients=tuple(record.recipients)
+                kind="send",
+                summary=record.summary,
+                details=record.details,
+                others=True,
+                recipients=tuple(record.recipients),
+                quotes=quotes,
             )
         if wish.action == "move":
             mail = self._id(wish.id or "")

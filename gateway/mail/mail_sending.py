@@ -15,6 +15,7 @@ from agent.tools.arguments import failed
 from agent.tools.protocol import Outcome
 from channels.common.mail.smtp import InDoubt, NotTaken, Submission, hand_over
 from gateway.mail.account_connections import AccountConnections
+from gateway.mail.mail_words import sources_of
 from gateway.mail.message_ids import MessageId, parse_id
 from gateway.mail.refusals import missing, names_of
 from gateway.mail.send_records import SendRecord, SendRecords
@@ -159,6 +160,7 @@ class MailSender:
         return Outcome(
             text=". ".join([f"sent to {to}", *notes]),
             details={"account": record.account, "messageId": record.message_id, "recipients": list(record.recipients)},
+            sources=_sources(record),
         )
 
     async def _file(self, record: SendRecord) -> None:
@@ -193,7 +195,8 @@ class MailSender:
             log.warning("no draft of the mail %s could be saved: %s", record.message_id, error)
         return failed(
             f"Nobody knows whether the mail to {', '.join(record.recipients)} was sent: the connection ended while the server took it. "
-            f"It is not sent again, so that it arrives at most once.{where} Tell the owner, and send it again only if they say so."
+            f"It is not sent again, so that it arrives at most once.{where} Tell the owner, and send it again only if they say so.",
+            sources=_sources(record),
         )
 
     async def _save_draft(self, record: SendRecord) -> Outcome:
@@ -265,6 +268,11 @@ class MailSender:
             await asyncio.wait(list(self._running.values()), timeout=seconds)
         for task in list(self._running.values()):
             task.cancel()
+
+
+def _sources(record: SendRecord) -> tuple[str, ...]:
+    """Return the sources of the addresses of a mail: those of an answer are in the mail that it answers."""
+    return sources_of(record.recipients) if record.original else ()
 
 
 def _holds(connection: ImapConnection, record: SendRecord) -> bool:

@@ -34,13 +34,17 @@ class Buttons(Wire):
 
 @dataclass
 class Plough:
-    """A tool that runs a command, which it only counts. ``cwd`` may be changed between the question and the run."""
+    """A tool that runs a command, which it only counts. ``cwd`` may be changed between the question and the run.
+
+    ``title`` is what others call the command, in its summary.
+    """
 
     name: str = "plough"
     effect: str = "effect"
     done: list[str] = field(default_factory=list)
     cwd: str = ""
     hangs: asyncio.Event | None = None
+    title: str = ""
 
     @property
     def spec(self) -> ToolSpec:
@@ -49,6 +53,8 @@ class Plough:
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
         del context
         command = str(arguments["command"])
+        if self.title:
+            return Act(kind="call", summary=f"cancel “{self.title}”", details=command, ask="each time", quotes=True)
         return Act(kind="exec", summary=f"run `{command}`", command=command, argv=tuple(command.split()), cwd=self.cwd)
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> Outcome:

@@ -79,6 +79,22 @@ async def test_a_denied_act_is_not_done_and_the_agent_answers(farm: Farm) -> Non
     assert farm.tool.done == []
 
 
+@pytest.mark.parametrize("choice", ["once", "deny"])
+async def test_words_of_others_in_what_the_owner_is_asked_are_not_told_to_the_agent(farm: Farm, choice: str) -> None:
+    farm.tool.title = "EVIL title"
+    wire = farm.wire()
+    async with farm.house(wire) as house:
+        ask = await asked(wire, "plough field")
+        assert "cancel “EVIL title”" in ask.text
+        await wire.say(value(ask, choice), event="button")
+        await wire.until(lambda: any(text.startswith("so: ") for text in wire.said()))
+        await settled(house)
+    told = next(text for text in wire.said() if text.startswith("so: "))
+    assert 'plough {"command": "field"}' in told
+    shown = "\n".join(message.text for request in farm.model.requests for message in request.messages)
+    assert "EVIL" not in shown
+
+
 async def test_the_session_goes_on_with_other_messages(farm: Farm) -> None:
     wire = farm.wire()
     async with farm.house(wire) as house:

@@ -231,6 +231,7 @@ async def test_events_with_others_are_asked_about_each_time(tool: Fixture, radic
     assert act is not None
     assert act.others
     assert "others take part" in act.ask
+    assert act.quotes, "its title is not the agent's own"
     assert "boss@example.org" in act.details
 
 

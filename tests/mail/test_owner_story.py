@@ -82,7 +82,9 @@ async def test_one_question_and_one_mail(house: House, peer: tuple[Peer, int], d
     (question,) = [text for text in said if "wants to send a mail" in text]
     for shown in ("To: anna@example.org", "Subject: Re: Thursday", "Thursday is fine.", "From: ann@example.net"):
         assert shown in question
-    assert any(text.startswith("so: ") and "sent to anna@example.org" in text for text in said)
+    (told,) = [text for text in said if text.startswith("so: ")]
+    assert told.index("<untrusted") < told.index("sent to anna@example.org"), "the address is in the mail that it answers"
+    assert "Re: Thursday" not in told, "the subject is not the agent's own"
     ((to, content),) = peer[0].taken
     assert to == ["anna@example.org"]
     assert email.message_from_bytes(content)["In-Reply-To"] == "<q1@example.org>"
