@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from agent import fault_injection
 from gateway.backup import backup_folder as folders
 from gateway.backup import outside_files
 from gateway.backup.age_encryption import KEY_NAME, Keys, keep_key
 from gateway.backup.extraction import Checked, Progress, unpack
 from gateway.backup.manifest import WORKSPACE, Manifest
+from gateway.backup.unfinished_restore import (
+    NEAR_INSIDE,
+    Plan,
+    Rename,
+    carry_out,
+    held,
+    marked,
+    marker_of,
+    near_folders,
+    near_of,
+    unfinished,
+)
 from gateway.base.atomic_file import sync, write_atomically
 from gateway.base.errors import AlreadyRunning, SettingsError, StorageFailed, UsageError
 from gateway.base.home_lock import used_from_above, whole_home
@@ -74,15 +84,21 @@ def restore(
     now: datetime,
     dry_run: bool = False,
     progress: Progress = lambda _files, _bytes: None,
+    at_renames: Callable[[], None] = lambda: None,
 ) -> Restored:
     """Restore a backup; with ``dry_run`` everything but the renaming is done, in a folder that is deleted again. Blocking.
 
+    ``at_renames`` is called before the first rename: from then on it must not be interrupted.
+
     Raises:
+        RestoreUnfinished: another restore was broken off here.
         UsageError: something is in the place already, and ``force`` is not set.
         AlreadyRunning: a gateway runs there.
         BackupUnusable, StorageFailed: nothing was changed.
     """
     home = target.paths.home
+    if (broken_off := unfinished(home)) is not None:
+        raise broken_off
     with ExitStack() as stack:
         if names := used_from_above(home):
             hint = f"Restore into another folder, or stop each of them first: HOMEBODY_GATEWAY={names[0]} homebody stop"
@@ -91,14 +107,30 @@ def restore(
             stack.enter_context(whole_home(target.paths))
         stage = stack.enter_context(_stage(home))
         checked = unpack(path, keys, stage / "home", lambda agent: stage / WORKSPACE / agent, progress)
-        result = _place(checked, stage, target, stack, env=env, now=now, dry_run=dry_run)
-        result.key_kept = not dry_run and checked.head.secrets and keep_key(home, keys.files)
+        result = _place(checked, stage, target, env=env, now=now)
+        if dry_run:
+            return result
+        if result.moved and not target.force:
+            taken = ", ".join(result.moved)
+            hint = "With --force, what is there is kept under another name. With --into FOLDER, the backup goes elsewhere."
+            raise UsageError(f"there is something already: {taken}", hint=hint)
+        (stage / "home" / "state").mkdir(parents=True, exist_ok=True, mode=0o700)
+        stack.callback(StateLock.acquire(stage / "home" / "state" / "gateway.lock").release)
+        result.key_kept = checked.head.secrets and not os.path.lexists(home / KEY_NAME) and keep_key(stage / "home", keys.files)
+        stack.callback(_clear_near, result.places, stage)
+        plan = _plan(path, stage, result, now)
+        at_renames()
+        carry_out(plan, marker_of(home))
         return result
 
 
-def _place(
-    checked: Checked, stage: Path, target: Target, stack: ExitStack, *, env: Mapping[str, str], now: datetime, dry_run: bool
-) -> Restored:
+def _clear_near(places: Mapping[str, Path], stage: Path) -> None:
+    if marked(places["home"]) is None:
+        for place in places.values():
+            _delete(near_of(place, stage.name.rpartition("-")[2]))
+
+
+def _place(checked: Checked, stage: Path, target: Target, *, env: Mapping[str, str], now: datetime) -> Restored:
     ledger = stage / "home" / "state" / "ledger.sqlite"
     version = read_version(ledger) if ledger.exists() else None
     held = hold(ledger, secrets.token_hex(10), checked.head.made, now) if ledger.exists() else Held()
@@ -115,15 +147,6 @@ def _place(
         if _occupied(place):
             inside, beside = place / f"{BEFORE_RESTORE}{stamp}", place.with_name(f"{place.name}.{BEFORE_RESTORE}{stamp}")
             result.moved[str(place)] = _free(inside if place.is_mount() else beside)
-    if dry_run:
-        return result
-    if result.moved and not target.force:
-        taken = ", ".join(result.moved)
-        hint = "With --force, what is there is kept under another name. With --into FOLDER, the backup goes elsewhere."
-        raise UsageError(f"there is something already: {taken}", hint=hint)
-    (stage / "home" / "state").mkdir(parents=True, exist_ok=True, mode=0o700)
-    stack.callback(StateLock.acquire(stage / "home" / "state" / "gateway.lock").release)
-    _swap(stage, result)
     return result
 
 
@@ -159,71 +182,50 @@ def _name_workspaces(staged: Path, wanted: Mapping[str, Path], env: Mapping[str,
     write_atomically(source, text)
 
 
-def _swap(stage: Path, result: Restored) -> None:
-    """Rename everything into place, the home last. What fails is undone."""
-    undo: list[tuple[Path, Path]] = []
-    place = result.places["home"]
+def _plan(path: Path, stage: Path, result: Restored, now: datetime) -> Plan:
+    """Bring everything to the disk that it goes to, synced, and return the renames that put it in place, the home last."""
+    renames: list[Rename] = []
+    home, number = result.places["home"], stage.name.rpartition("-")[2]
+    marker = marker_of(home)
+    for name, place in result.places.items():
+        for left in near_folders(place):
+            _delete(left)
+        near = near_of(place, number)
+        _bring(stage / name, near)
+        before, mounted = result.moved.get(str(place)), place.is_mount()
+        stay = [one for one in _STAYS if place == home and (place / one).exists() and not os.path.lexists(near / one)]
+        if mounted:  # it cannot be renamed: what is in it is
+            ours = {near.name, marker.name, *stay}
+            there = [one for one in sorted(place.iterdir()) if one.name not in ours and not one.name.startswith(BEFORE_RESTORE)]
+            renames += [Rename(str(one), str(before / one.name), aside=True) for one in there if before is not None]
+            renames += [Rename(str(one), str(place / one.name)) for one in sorted(near.iterdir())]
+        else:
+            renames += [Rename(str(place / one), str(near / one), aside=True) for one in stay]
+            renames += [Rename(str(place), str(before), aside=True)] if before is not None else []
+            renames.append(Rename(str(near), str(place)))
+    moved = {place: str(where) for place, where in result.moved.items()}
+    file = os.path.abspath(path)  # noqa: PTH100 -- as given
+    at_end = (str(stage), *(str(near_of(place, number)) for place in result.places.values()))
+    return Plan(file=file, began=now.isoformat(), left=at_end, renames=tuple(renames), moved=moved)
+
+
+def _bring(source: Path, near: Path) -> None:
+    """Move a staged folder to where a rename puts it in place, or copy it to that disk; sync all of it."""
     try:
-        for name, place in result.places.items():
-            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            before = result.moved.get(str(place))
-            fault_injection.point("before", "restore_rename")
-            if place.is_mount():  # it cannot be renamed: what is in it is
-                _swap_inside(stage / name, place, before, undo)
-            else:
-                if before is not None:
-                    _moved(place, before, undo)
-                elif place.exists():
-                    place.rmdir()
-                _moved(stage / name, place, undo)
-            fault_injection.point("after", "restore_rename")
-    except OSError as error:
-        for source, put in reversed(undo):
-            with suppress(OSError):
-                _move(put, source)
-        raise StorageFailed.from_os(error, "put the backup in place (nothing was changed)", place) from error
-    home = result.places["home"]
-    if (before := result.moved.get(str(home))) is not None:
-        for name in _STAYS:
-            if (before / name).exists() and not (home / name).exists():
-                (before / name).rename(home / name)
-    sync(home.parent)
-
-
-def _swap_inside(source: Path, place: Path, before: Path | None, undo: list[tuple[Path, Path]]) -> None:
-    if before is not None:
-        before.mkdir(mode=0o700)
-        for child in sorted(place.iterdir()):
-            if child != before and not child.name.startswith(BEFORE_RESTORE):
-                _moved(child, before / child.name, undo)
-    for child in sorted(source.iterdir()):
-        _moved(child, place / child.name, undo)
-
-
-def _moved(source: Path, place: Path, undo: list[tuple[Path, Path]]) -> None:
-    _move(source, place)
-    undo.append((source, place))
-
-
-def _move(source: Path, place: Path) -> None:
-    """Rename a file or folder, or copy it to another disk and then rename it there."""
-    try:
-        source.rename(place)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        near = place.with_name(f".{place.name}.restoring-{os.getpid()}")
-        _delete(near)
+        near.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            if source.is_dir() and not source.is_symlink():
-                shutil.copytree(source, near, symlinks=True)
-            else:
-                shutil.copy2(source, near, follow_symlinks=False)
-            near.rename(place)
-        except BaseException:  # also when interrupted
-            _delete(near)
-            raise
-        _delete(source)
+            source.rename(near)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            shutil.copytree(source, near, symlinks=True)
+        for folder, _, names in os.walk(near):
+            for one in (*(Path(folder) / name for name in names), Path(folder)):
+                if not one.is_symlink():
+                    sync(one)
+        sync(near.parent)
+    except OSError as error:
+        raise StorageFailed.from_os(error, "prepare the backup beside its place (nothing was changed)", near) from error
 
 
 def _delete(path: Path) -> None:
@@ -249,15 +251,15 @@ def _stage(home: Path) -> Iterator[Path]:
         with _held(stage):
             yield stage
     finally:
-        shutil.rmtree(stage, ignore_errors=True)
+        if marked(home) is None:
+            shutil.rmtree(stage, ignore_errors=True)
 
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
     """Lock a folder. Raises OSError when somebody else has it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = held(folder)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(descriptor)
@@ -265,7 +267,8 @@ def _held(folder: Path) -> Iterator[None]:
 
 def _occupied(place: Path) -> bool:
     try:
-        return any(not (place.is_mount() and child.name.startswith(BEFORE_RESTORE)) for child in place.iterdir())
+        mounted = place.is_mount()
+        return any(not (mounted and child.name.startswith((BEFORE_RESTORE, NEAR_INSIDE))) for child in place.iterdir())
     except FileNotFoundError:
         return False
     except NotADirectoryError:

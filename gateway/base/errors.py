@@ -159,6 +159,10 @@ class BackupLocked(BackupUnusable):
     """Raised for a backup whose key or passphrase is not at hand: nothing is known of what is in it."""
 
 
+class RestoreUnfinished(HomebodyError):
+    """Raised where a restore was broken off at its renames, so that the home is not what it was nor what it is to be."""
+
+
 class GatewayNotResponding(HomebodyError):
     """Raised when the running gateway's socket does not answer."""
 

@@ -104,6 +104,10 @@ class Paths(Struct, frozen=True):
         """The folder of one agent's transcripts."""
         return self.agent(agent_id) / "sessions"
 
+    def restore_markers(self) -> tuple[Path, Path]:
+        """The possible names of the file that is there while a restore renames: inside of a home that is mounted, beside others."""
+        return self.home / "restore-unfinished.json", self.home.with_name(f"{self.home.name}.restore-unfinished.json")
+
     def config_names(self) -> list[Path]:
         """The possible settings files if none was named."""
         return [self.home / YAML_NAME, self.home / JSON_NAME]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation, tell
+from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 
 if TYPE_CHECKING:
     from gateway.backup.age_encryption import Keys
@@ -144,47 +144,72 @@ def list_(invocation: Invocation, *, as_json: bool) -> None:
 
 
 @backup.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@_FILE
 @click.option(
     "--into", type=click.Path(path_type=Path), help="Restore into this home instead; workspaces go into INTO-workspaces."
 )
 @click.option("--workspaces", type=click.Path(path_type=Path), help="Put the workspaces into folders of this one.")
 @click.option("--force", is_flag=True, help="Restore over what is there, which is kept under another name.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+@click.option("--finish", "only_finish", is_flag=True, help="Finish a restore that was broken off in its last step.")
 @_IDENTITY
 @_JSON
 @pass_invocation
 def restore(
     invocation: Invocation,
     *,
-    file: Path,
+    file: Path | None,
     into: Path | None,
     workspaces: Path | None,
     force: bool,
     dry_run: bool,
+    only_finish: bool,
     identities: tuple[Path, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Restore FILE: its home, its workspaces and its settings. No gateway may run there."""
     from gateway.backup.restoring import Target
     from gateway.backup.restoring import restore as put_back
+    from gateway.backup.unfinished_restore import finish, finished_text
     from gateway.base.clock import SystemClock
+    from gateway.base.errors import INTERRUPTED, UsageError
+    from gateway.base.held_signals import HeldSignals
     from gateway.base.paths import Paths
     from gateway.cli.backup_texts import restored_text
 
+    invocation.may_be_restoring = True
     paths = Paths.find(os.environ, home=into) if into else invocation.paths
+    plan = None if dry_run else finish(paths.home)
+    if plan is not None and (file is None or only_finish or os.path.abspath(file) == plan.file):  # noqa: PTH100 -- as given
+        tell({"finished": plan.file, "moved": plan.moved}, finished_text(plan), as_json=as_json)
+        return 0
+    if plan is not None:
+        say(finished_text(plan), err=True)
+    if only_finish:
+        tell({"finished": None}, f"No restore was broken off in {paths.home}.", as_json=as_json)
+        return 0
+    if file is None:
+        raise UsageError(
+            "which backup is to be restored?", hint="homebody backup list shows them: homebody backup restore FILE"
+        )
     apart = workspaces or (paths.home.with_name(f"{paths.home.name}-workspaces") if into else None)
     target = Target(paths=paths, workspaces=Path(os.path.abspath(apart)) if apart else None, force=force)  # noqa: PTH100 -- as given
-    with _progress("Restoring", quiet=as_json) as progress:
-        result = put_back(
-            file,
-            _keys(invocation, identities),
-            target,
-            env=os.environ,
-            now=SystemClock().now(),
-            dry_run=dry_run,
-            progress=progress,
-        )
+    with HeldSignals() as signals:
+        try:
+            with _progress("Restoring", quiet=as_json) as progress:
+                result = put_back(
+                    file,
+                    _keys(invocation, identities),
+                    target,
+                    env=os.environ,
+                    now=SystemClock().now(),
+                    dry_run=dry_run,
+                    progress=progress,
+                    at_renames=signals.hold,
+                )
+        except KeyboardInterrupt:
+            say(f"\nInterrupted. Nothing was restored, and {paths.home} is as it was.", err=True)
+            return INTERRUPTED
     from msgspec.structs import asdict
 
     facts = {
@@ -199,6 +224,7 @@ def restore(
         "dryRun": dry_run,
     }
     tell(facts, restored_text(result, dry_run=dry_run), as_json=as_json)
+    return 128 + signals.came if signals.came else 0
 
 
 @backup.command()

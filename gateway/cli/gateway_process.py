@@ -10,7 +10,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from gateway.cli.invocation import warn
+from gateway.cli.invocation import say, warn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -46,14 +46,18 @@ def run_gateway(invocation: Invocation, *, restart_on_stall: bool, background: b
     from gateway.config.settings_file import load_or_last_known_good
 
     keep_heap_small()
+    finished = invocation.finish_restore()
     invocation.need_name(also_one=True, also_new=True)
     invocation.paths.prepare()
     invocation.loaded, notice = load_or_last_known_good(invocation.paths, os.environ)
     warn(invocation.loaded)
+    notices = tuple(filter(None, (finished, notice)))
+    if finished:
+        say(finished, err=True)
     _make_token(invocation)
     closer = begin_logging(invocation, console=not background)
     try:
-        asyncio.run(_run(invocation, closer, (notice,) if notice else (), restart_on_stall=restart_on_stall))
+        asyncio.run(_run(invocation, closer, notices, restart_on_stall=restart_on_stall))
     finally:
         # All is done but the last lines of the log: there is nothing left to stop.
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -32,16 +32,21 @@ class Invocation:
     profile: str | None = None
     may_be_new: bool = False
     """The command is also for a gateway that has not run in the home yet."""
+    may_be_restoring: bool = False
+    """The command is also for a home in which a restore was broken off."""
     _told: bool = field(default=False, init=False)
 
     @cached_property
     def paths(self) -> Paths:
         """The paths of settings, state and logs. Raises UsageError where a gateway is named that does not exist, and others run.
 
+        Raises RestoreUnfinished where a restore was broken off: what a command did there might be lost.
         Where gateways of a cluster run in the home and none is named, they are those of the first: any gateway takes what is about all.
         """
         from msgspec.structs import replace
 
+        if not self.may_be_restoring:
+            self._need_whole()
         if not self.may_be_new:
             self._need_existing()
         return replace(self._found, gateway=self.unnamed[0]) if self.unnamed else self._found
@@ -56,6 +61,23 @@ class Invocation:
 
         here = list(running_in(self._found.home))
         return here if "" not in here else []
+
+    def _need_whole(self) -> None:
+        if any(map(os.path.lexists, self._found.restore_markers())):
+            from gateway.backup.unfinished_restore import unfinished
+
+            if (broken_off := unfinished(self._found.home)) is not None:
+                raise broken_off
+
+    def finish_restore(self) -> str:
+        """Finish a restore that was broken off; return what is to be said of it, "" where there is none. Raises HomebodyError."""
+        self.may_be_restoring = True
+        if not any(map(os.path.lexists, self._found.restore_markers())):
+            return ""
+        from gateway.backup.unfinished_restore import finish, finished_text
+
+        plan = finish(self._found.home)
+        return finished_text(plan) if plan is not None else ""
 
     def _need_existing(self) -> None:
         """Raise UsageError where a gateway is named that does not exist, and others run. Tells once that one does not run."""

@@ -20,6 +20,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def start(invocation: Invocation, as_json: bool) -> None:
     """Start the gateway: the service if one is installed, otherwise in the background until the machine is shut down."""
+    tell_finished(invocation)
     invocation.need_name(also_new=True)
     facts = started(invocation)
     how = facts["service"] or "in the background"
@@ -48,9 +49,16 @@ def stop(invocation: Invocation, as_json: bool) -> None:
 @pass_invocation
 def restart(invocation: Invocation, as_json: bool) -> None:
     """Stop the gateway and start it again; start it if none runs."""
+    tell_finished(invocation)
     invocation.need_name()
     facts = restarted(invocation)
     tell(facts, f"The gateway is running ({facts['service'] or 'in the background'}, process {facts['pid']}).", as_json=as_json)
+
+
+def tell_finished(invocation: Invocation) -> None:
+    """Finish a restore that was broken off, and say so."""
+    if finished := invocation.finish_restore():
+        say(finished, err=True)
 
 
 def started(invocation: Invocation) -> dict[str, Any]:

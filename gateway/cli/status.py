@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 @pass_invocation
 def status(invocation: Invocation, deep: bool, as_json: bool) -> int:
     """Show whether the gateway is running, and the state of its agents and channels. Exit code 1 if it is not running."""
+    from gateway.backup.unfinished_restore import unfinished
     from gateway.base.state_lock import describe, restarting
     from gateway.cli import gateway_calls
 
+    invocation.may_be_restoring = True
     holder = describe(invocation.paths.lock)
     back = restarting(invocation.paths.lock) if holder is None else None
     paths = invocation.paths
@@ -41,6 +43,9 @@ def status(invocation: Invocation, deep: bool, as_json: bool) -> int:
         facts = told  # not joined into another: what it does not tell is told as of another version
     facts["backup"] = (facts.get("backup") or {}) | _last_backup(invocation)
     text = "\n".join([_status_text(facts, invocation.local_time), *backup_lines(facts["backup"], invocation.local_time)])
+    if (broken_off := unfinished(paths.home)) is not None:
+        facts["unfinishedRestore"] = broken_off.as_json()
+        text = f"{text}\n  ! {broken_off.message}\n    {broken_off.hint}"
     if deep:
         facts["findings"], lines = _checked(invocation)
         text = "\n".join([text, *lines])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +15,9 @@ from gateway.backup.age_encryption import Keys, key_file, was_shown
 from gateway.backup.backup_folder import Copy, copies_in, folder_of, same_disk
 from gateway.backup.backup_schedule import LastBackup, read_last
 from gateway.backup.extraction import verify
+from gateway.backup.unfinished_restore import FINISH, left_over, unfinished
 from gateway.base.errors import BackupLocked, BackupUnusable
-from gateway.doctor.checked_installation import Installation
+from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, ok
 from gateway.settings.backup_settings import BackupSettings, schedule_parts
 
@@ -28,11 +31,14 @@ _LOST: Final = "If this disk breaks, settings, conversations and notes since the
 
 
 def _examine(installation: Installation) -> Iterator[Finding]:
+    if (broken_off := unfinished(installation.paths.home)) is not None:
+        yield Finding(level="error", what=broken_off.message, where=broken_off.where, mend=FINISH)
+        return
     settings, paths = installation.settings.backup, installation.paths
     folder = folder_of(paths, settings)
     copies = copies_in(folder)
     whole, damage = _newest(copies, Keys(files=(key_file(paths),)))
-    found = [*_age(settings, copies, folder), *_last(read_last(paths.state)), *damage]
+    found = [*_age(settings, copies, folder), *_last(read_last(paths.state)), *damage, *_left_over(installation)]
     if copies and not settings.command and same_disk(folder, paths.home):
         why = "A disk that breaks takes both."
         mend = "homebody config set backup.folder PATH (on another disk), or let a command take each copy away: backup.command"
@@ -76,6 +82,23 @@ def _age(settings: BackupSettings, copies: list[Copy], folder: Path) -> Iterator
             why=_LOST,
             mend="homebody backup create, and: homebody logs --grep backup",
         )
+
+
+def _left_over(installation: Installation) -> Iterator[Finding]:
+    for folder in left_over(installation.paths.home, [profile.workspace for profile in installation.profiles]):
+        yield Finding(
+            level="warning",
+            what="a restore that was killed has left this folder",
+            where=str(folder),
+            why="It holds what the backup holds, keys and conversations included.",
+            mend=f"rm -r {shlex.quote(str(folder))}",
+            fix=partial(_remove, folder),
+        )
+
+
+async def _remove(folder: Path) -> str:
+    await in_thread(shutil.rmtree, folder)
+    return f"removed {folder}"
 
 
 def _last(last: LastBackup | None) -> Iterator[Finding]:

@@ -53,6 +53,31 @@ def test_a_backup_is_restored_into_mounted_folders(lived: Lived, tmp_path: Path)
 
 
 @pytest.mark.skipif(not MOUNTS, reason="nothing can be mounted here")
+@pytest.mark.parametrize("rename", [1, 2, 6, 9])
+def test_a_restore_into_mounted_folders_that_was_killed_is_finished(lived: Lived, tmp_path: Path, rename: int) -> None:
+    made = lived.make()
+    backup, key = tmp_path / made.path.name, tmp_path / "key.txt"
+    backup.write_bytes(made.path.read_bytes())
+    key.write_bytes((lived.home / "backup-key.txt").read_bytes())
+    program = f"""
+        mount -t tmpfs home {lived.home} && mount -t tmpfs workspace {lived.workspace} || exit 8
+        mkdir {lived.home}/backups {lived.home}/state && echo old > {lived.home}/backups/old && echo older > {lived.workspace}/older.md
+        HOMEBODY_FAULT=after-restore_rename:{rename} {sys.executable} -m gateway backup restore {backup} --identity {key} --force
+        if {sys.executable} -m gateway agent -m 'hello'; then exit 9; fi
+        {sys.executable} -m gateway backup restore --finish || exit 7
+        cat {lived.workspace}/before-restore-*/older.md {lived.home}/backups/old
+        ls -A {lived.home} {lived.workspace} {lived.person}
+        {sys.executable} -m gateway agent -m 'where is the spare key?'
+    """
+    done = among_mounts(lived, program)
+    assert "is finished now" in done.stdout
+    assert "older\nold\n" in done.stdout
+    assert "blue pot" in done.stdout
+    assert "to-restore" not in done.stdout
+    assert "unfinished" not in done.stdout
+
+
+@pytest.mark.skipif(not MOUNTS, reason="nothing can be mounted here")
 def test_nothing_is_put_below_a_disk_of_backups_that_is_not_mounted(lived: Lived, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
