@@ -17,7 +17,10 @@ from gateway.routing.routed_message import RoutedMessage
 
 Reply: TypeAlias = "tuple[str, Sequence[Button]]"
 MEANING: Final[dict[ActivationMode, str]] = {
-    "mention": "I answer when I am mentioned, replied to or given a command; other messages are context for the next one that is for me.",
+    "mention": (
+        "I answer when I am mentioned or replied to, also with a command. `/stop` is heard without my name, and so is `stop` while I "
+        "work here. Other messages are context for the next one that is for me."
+    ),
     "always": "I answer every message of those who may speak to me here.",
     "off": "I read and answer nothing here until `/activation mention` or `/activation always`.",
 }

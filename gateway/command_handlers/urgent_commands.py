@@ -25,6 +25,7 @@ from gateway.outbound.progress import show_frame
 from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn
+from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage, UnreadableMessage, decode_message, words_of
 from gateway.routing.router import Route
 from gateway.sandbox.protocol import Standing
@@ -98,8 +99,7 @@ class UrgentCommands:
             return False
         place, stops = inbound.conversation, command[0].name == "stop"
         allowed = (
-            (actor.owner or command[1].casefold() != "all")
-            and self._rights.may_stop(self._running.get(route.session), place, actor, self._queue.stopped_with(route.session))
+            (actor.owner or command[1].casefold() != "all") and self._may_stop(route.session, place, actor)
             if stops
             else self._rights.may(command[0], command[1], place, actor)
         )
@@ -128,6 +128,13 @@ class UrgentCommands:
             await self._say_at_once(inbound.conversation, pieces)
         self._done(inbound, route, reply, len(pieces))
         return True
+
+    async def may_stop(self, session: str, place: ChatAddress, actor: Actor) -> bool:
+        """Return whether something works in a session that ``actor`` may stop."""
+        return await self._stopping.possible(session) and self._may_stop(session, place, actor)
+
+    def _may_stop(self, session: str, place: ChatAddress, actor: Actor) -> bool:
+        return self._rights.may_stop(self._running.get(session), place, actor, self._queue.stopped_with(session))
 
     async def stop_unstored(self, inbound: Inbound, route: Route) -> None:
         """Stop the running turn and reply, although nothing can be stored."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -92,9 +92,14 @@ def help_of(commands: Iterable[tuple[Command, bool]]) -> str:
     return "\n".join(["Commands (anything else is a message to me):", "", *lines])
 
 
-def says_stop(text: str) -> bool:
+def says_stop(text: str, words: Collection[str] = STOP_WORDS) -> bool:
     """Whether a message is only a stop word."""
-    return text.strip().rstrip("!. ").casefold() in STOP_WORDS
+    return text.strip().rstrip("!. ").casefold() in words
+
+
+def orders_stop(text: str) -> bool:
+    """Whether a message that names nobody is ``/stop`` and nothing else: it is heard in a group without the bot's name."""
+    return " ".join(text.casefold().split()) in {"/stop", "/stop all"}
 
 
 def parse(text: str, triggers: Sequence[str] = ()) -> ParsedCommand | None:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.messages import ChatAddress, Inbound
-from gateway.commands.table import parse
+from gateway.commands.table import orders_stop, parse, says_stop
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.values import account_of, clean
-from gateway.routing.access import Access, Actor, Allowed, Pair, invitation_in
+from gateway.routing.access import Access, Actor, Allowed, Ignored, Pair, invitation_in
 from gateway.routing.router import Router
 from gateway.settings.mention_patterns import by_name, called
 from gateway.settings.root import Settings, SettingsStore
@@ -64,9 +65,20 @@ class Authorised(Struct, frozen=True):
 
 
 class Authoriser:
-    """Lets through what may reach an agent. All of its own state is in memory and bounded."""
+    """Lets through what may reach an agent. All of its own state is in memory and bounded.
 
-    def __init__(self, ledger: Ledger, access: Access, history: GroupHistory, settings: SettingsStore) -> None:
+    ``may_stop`` returns whether something works in the conversation of a message that a person may stop.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        access: Access,
+        history: GroupHistory,
+        settings: SettingsStore,
+        may_stop: Callable[[Inbound, Actor], Awaitable[bool]],
+    ) -> None:
+        self._may_stop = may_stop
         self._ledger = ledger
         self._access = access
         self._history = history
@@ -93,6 +105,9 @@ class Authoriser:
             from_bot=inbound.from_bot,
             switches=inbound.text.startswith("/") and _switches(inbound),
         )
+        if isinstance(decision, Ignored) and decision.overheard and await self._stops(inbound):
+            inbound = replace(inbound, text=inbound.text if orders_stop(inbound.text) else "/stop", mentioned=True)
+            decision = Allowed(await self._access.who(inbound.conversation.channel, inbound.sender.id))
         if isinstance(decision, Allowed):
             if inbound.event != "message" or self._bots.passes(inbound, self._settings.current.messages.bots_in_a_row):
                 return Authorised(inbound, decision.actor)
@@ -120,6 +135,16 @@ class Authoriser:
             return False
         known = await self._ledger.inbox.knows(inbound.conversation.address, inbound.target or "")
         return known or inbound.event == "button"
+
+    async def _stops(self, inbound: Inbound) -> bool:
+        """Return whether a group message that names nobody orders a stop: ``/stop`` always, the mere word while it can stop something."""
+        if inbound.event != "message" or inbound.from_bot:
+            return False
+        if orders_stop(inbound.text):
+            return True
+        if not says_stop(inbound.text, {"stop"}):
+            return False
+        return await self._may_stop(inbound, await self._access.who(inbound.conversation.channel, inbound.sender.id))
 
     async def _request_pairing(self, inbound: Inbound, decision: Pair) -> None:
         if inbound.event != "message" or inbound.from_bot:

@@ -29,7 +29,7 @@ from gateway.ledger.protocol import InboxLedger, Ledger
 from gateway.ledger.rows import Arrival, InboxEnd, InboxRow, NewOutbound
 from gateway.ledger.values import account_of, clean
 from gateway.outbound.progress import show_frame
-from gateway.routing.access import Access, Allowed
+from gateway.routing.access import Access, Actor, Allowed
 from gateway.routing.routed_message import (
     Automation,
     ReceivedMessage,
@@ -94,13 +94,20 @@ class Inbox:
         self.ready = ready
         self.alive = alive
         self.bounced = bounced
-        self.authoriser = Authoriser(ledger, access, history, settings)
         self.routing = MessageRouting(ledger, router, agents, history, settings)
+        self.authoriser = Authoriser(ledger, access, history, settings, partial(self._may_stop, urgent))
         self.unstored = UnstoredCommands(urgent.stop_unstored)
         self.dispatcher = Dispatcher(
             ledger.inbox, self.routing, history, urgent=urgent, unstored=self.unstored, enqueue=enqueue, channel=channel
         )
         self._tasks: set[asyncio.Task[None]] = set()
+
+    async def _may_stop(self, urgent: UrgentCommands, inbound: Inbound, actor: Actor) -> bool:
+        try:
+            routes = self.router.routes(inbound, actor)
+        except UsageError:
+            return False
+        return any([await urgent.may_stop(route.session, inbound.conversation, actor) for route in routes])
 
     def share(self, here: Callable[[str], bool]) -> None:
         """Handle messages of those agents alone that are ``here``, because other gateways handle the others."""
