@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from gateway.base.errors import for_chat
+
 if TYPE_CHECKING:
     from starlette.requests import Request
 
@@ -44,10 +46,11 @@ class Refusal(HTTPException):
 
     def response(self, path: str = "") -> Response:
         """The same as JSON, in the form that is usual at a path."""
-        body: dict[str, Any] = {"error": self.detail, "reason": self.reason, "mend": self.hint}
+        hint = for_chat(self.hint)
+        body: dict[str, Any] = {"error": self.detail, "reason": self.reason, "mend": hint}
         if path.startswith(OPENAI):
             kind = "server_error" if self.status_code >= _SERVERS else "invalid_request_error"
-            body = {"error": {"message": f"{self.detail}. {self.hint}", "type": kind, "param": None, "code": self.reason}}
+            body = {"error": {"message": f"{self.detail}. {hint}", "type": kind, "param": None, "code": self.reason}}
         return json_answer(body, self.status_code, self.headers)
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from agent.tools.protocol import Act, Origin
 from gateway.approvals.program import leading_first
 from gateway.approvals.shell_parts import shell_parts
+from gateway.base.errors import for_chat
 
 LONGEST: Final = 1900
 """Characters of a question: one message on every platform."""
@@ -110,7 +111,7 @@ def _block(text: str, name: str, left: int) -> list[str]:
     """Return text as a code block of at most ``left`` characters, or a little more where that is too few for one."""
     shown = "\n".join(visible(line) for line in text.split("\n"))
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", shown) or [""]))
-    note = f"(shortened; all of it: homebody approvals show {name})"
+    note = for_chat(f"(shortened; all of it: homebody approvals show {name})")
     room = left - 2 * (len(fence) + 1)
     if len(shown) <= room:
         return [fence, shown, fence]
@@ -194,7 +195,7 @@ def _recipients(act: Act, name: str) -> list[str]:
         return []
     shown = ", ".join(_code(_bounded(one, _PART)) for one in act.recipients[:_MOST_RECIPIENTS])
     left = len(act.recipients) - _MOST_RECIPIENTS
-    more = f" and ⚠️ {left} more (all of them: homebody approvals show {name})" if left > 0 else ""
+    more = for_chat(f" and ⚠️ {left} more (all of them: homebody approvals show {name})") if left > 0 else ""
     return [f"To: {shown}{more}", *odd_letters(" ".join(act.recipients))]
 
 

@@ -22,13 +22,14 @@ The number is the exit code of the process. 0 is success, 130 an interruption by
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -297,6 +298,7 @@ class Problem(Struct, frozen=True):
 
 NAME = "homebody"
 _COMMAND = re.compile(rf"(?<![\w./~-]){NAME}(?= (?!{NAME} )(?:-{{1,2}}[a-z]|[a-z]+\b))")
+_NAMES_A_HOME = re.compile(r" --(?:home|profile)\b")
 _NOT_A_COMMAND = re.compile(r" (?:is|was|runs|has|holds|will|may|can|and|or|process|processes|gateway runs)\b")
 
 
@@ -316,12 +318,39 @@ def program_name(argv0: str | None = None, *, path: str | None = None, cwd: Path
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
 
 
+def write_commands_with(options: Callable[[], str] | None) -> None:
+    """Have every command in texts written with these global options, such as ``--profile work``; None: with none.
+
+    They are asked for once, when the first command is written.
+    """
+    global _options
+    _options = functools.cache(options) if options is not None else None
+
+
+_options: Callable[[], str] | None = None
+
+
 def as_started(text: str, name: str | None = None) -> str:
-    """Return ``text`` with every ``homebody COMMAND`` written as this process was started (``name``: something else)."""
+    """Return ``text`` with every ``homebody COMMAND`` written as this process was started, with its global options.
+
+    ``name``: the program's name, if not the one by which it was started. A command that names its home already keeps that.
+    """
     called = program_name() if name is None else name
-    if called == NAME:
+    options = _options() if _options is not None and _COMMAND.search(text) else ""
+    if called == NAME and not options:
         return text
-    return _COMMAND.sub(lambda found: found[0] if _NOT_A_COMMAND.match(text, found.end()) else called, text)
+
+    def written(found: re.Match[str]) -> str:
+        if _NOT_A_COMMAND.match(text, found.end()):
+            return found[0]
+        return called if not options or _NAMES_A_HOME.match(text, found.end()) else f"{called} {options}"
+
+    return _COMMAND.sub(written, text)
+
+
+def for_chat(text: str) -> str:
+    """Return a text of this program for a chat or the page: commands by the program's name, as they are typed wherever it is read."""
+    return as_started(text, NAME)
 
 
 OURS: Final = frozenset(
@@ -349,7 +378,7 @@ OURS: Final = frozenset(
 def with_commands_as_started(facts: Any, *, ours: bool = False, name: str | None = None) -> Any:
     """Return JSON values with the commands in the fields of ``OURS`` as ``as_started`` writes them in texts."""
     called = program_name() if name is None else name
-    if called == NAME:
+    if called == NAME and _options is None:
         return facts
     if isinstance(facts, str):
         return as_started(facts, called) if ours else facts

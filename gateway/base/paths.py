@@ -18,6 +18,7 @@ import re
 import shlex
 import stat
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 from msgspec import Struct
@@ -61,6 +62,15 @@ class Paths(Struct, frozen=True):
         named = config or (Path(in_env) if in_env else None)
         gateway = _gateway(env.get("HOMEBODY_GATEWAY", ""))
         return cls(_absolute(place, env), _absolute(named, env) if named else None, name, gateway)
+
+    def options(self, env: Mapping[str, str]) -> str:
+        """Return the fewest global options by which a command that is typed with ``env`` finds the same; "" where it needs none."""
+        named = self.profile or "default"
+        for profile, config, home in product((None, named), (None, self.chosen_config), (None, self.home)):
+            if Paths.find(env, home=home, config=config, profile=profile) == self:
+                given = {"--home": home, "--profile": profile, "--config": config}
+                return shlex.join(word for name, value in given.items() if value for word in (name, str(value)))
+        return shlex.join(["--home", str(self.home)])
 
     @property
     def state(self) -> Path:

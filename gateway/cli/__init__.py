@@ -9,10 +9,11 @@ import atexit
 import gc
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.base import errors
-from gateway.cli.plain_start import gateway_start
+from gateway.cli.plain_start import chosen_options, gateway_start
 from gateway.cli.streams import print_error, silence, stand_in_for_closed
 
 if TYPE_CHECKING:
@@ -30,9 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     atexit.register(gc.freeze)  # at the end memory goes back as a whole: to look for garbage in it would take up to 100 ms
     _settle_home()
     stand_in_for_closed()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    errors.write_commands_with(partial(chosen_options, given))
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+        return _run(given)
     finally:
+        errors.write_commands_with(None)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()

@@ -223,7 +223,7 @@ def restore(
         "keyKept": result.key_kept,
         "dryRun": dry_run,
     }
-    tell(facts, restored_text(result, dry_run=dry_run), as_json=as_json)
+    tell(facts, restored_text(result, dry_run=dry_run, into=paths.home if into else None), as_json=as_json)
     return 128 + signals.came if signals.came else 0
 
 

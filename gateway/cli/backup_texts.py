@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 from gateway.backup.age_encryption import KEY_NAME
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gateway.backup.drill import Report
     from gateway.backup.restoring import Restored
 
@@ -20,12 +23,13 @@ def counted(number: int, what: str, several: str = "") -> str:
     return f"{number:,} {what if number == 1 else several or f'{what}s'}"
 
 
-def restored_text(result: Restored, *, dry_run: bool) -> str:
-    """Return what was restored, or would be."""
-    return "\n".join(_restored(result, dry_run=dry_run))
+def restored_text(result: Restored, *, dry_run: bool, into: Path | None = None) -> str:
+    """Return what was restored, or would be. ``into``: another home, which the commands then name."""
+    command = f"homebody {shlex.join(['--home', str(into)])}" if into else "homebody"
+    return "\n".join(_restored(result, command, dry_run=dry_run))
 
 
-def _restored(result: Restored, *, dry_run: bool) -> Iterator[str]:
+def _restored(result: Restored, command: str, *, dry_run: bool) -> Iterator[str]:
     checked, held = result.checked, result.held
     would = "would be " if dry_run else ""
     if dry_run:
@@ -46,7 +50,7 @@ def _restored(result: Restored, *, dry_run: bool) -> Iterator[str]:
     )
     waits = [counted(count, *words) for count, *words in kinds if count]
     if waits:
-        yield f"  Held, because they may have been dealt with since: {', '.join(waits)}. See them: homebody backup release"
+        yield f"  Held, because they may have been dealt with since: {', '.join(waits)}. See them: {command} backup release"
     if held.jobs:
         due = f", of which {held.jobs_due} may have run since: told at the start, and not run" if held.jobs_due else ""
         yield f"  {counted(held.jobs, 'active job')}{due}."
@@ -54,7 +58,7 @@ def _restored(result: Restored, *, dry_run: bool) -> Iterator[str]:
         counted(held.people, "person may speak", "people may speak"),
         counted(held.hooks, "webhook takes", "webhooks take"),
     )
-    yield f"  {people} and {hooks} calls, as then: homebody pairing list; homebody hooks list"
+    yield f"  {people} and {hooks} calls, as then: {command} pairing list; {command} hooks list"
     yield "  Messages and mail that came since are not asked for again."
     for name, copy in result.outside.items():
         yield f"  {name} is not on this machine: the settings {'would ' if dry_run else ''}name its copy {copy}"
@@ -63,7 +67,7 @@ def _restored(result: Restored, *, dry_run: bool) -> Iterator[str]:
     for lacking in result.lacking:
         yield f"  Missing on this machine: {lacking}"
     if not dry_run:
-        yield "Make sure that the old gateway does not run any more, then start this one: homebody start"
+        yield f"Make sure that the old gateway does not run any more, then start this one: {command} start"
 
 
 def drill_text(report: Report) -> str:

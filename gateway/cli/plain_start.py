@@ -10,6 +10,27 @@ _GLOBAL = ("--home", "--profile", "--config")
 _FLAGS = ("--restart-on-stall", "--background")
 
 
+def chosen_options(arguments: Sequence[str]) -> str:
+    """Return the global options that commands in texts need, so that they are about the home of this command line; "" for none."""
+    given, rest = dict[str, str](), list(arguments)
+    while rest and rest[0].startswith("-"):
+        name, equals, value = rest.pop(0).partition("=")
+        if name in _GLOBAL and (equals or rest):
+            given[name] = value if equals else rest.pop(0)
+    if not given:
+        return ""
+    import os
+
+    from gateway.base.errors import HomebodyError
+    from gateway.base.paths import Paths
+
+    home, config = (Path(given[name]) if given.get(name) else None for name in ("--home", "--config"))
+    try:
+        return Paths.find(os.environ, home=home, config=config, profile=given.get("--profile")).options(os.environ)
+    except HomebodyError:  # the command tells it
+        return ""
+
+
 def gateway_start(arguments: Sequence[str]) -> Callable[[], None] | None:
     """Return what runs the gateway, for the plain form ``[--home PATH] [--profile NAME] [--config PATH] gateway [--background] ...``.
 

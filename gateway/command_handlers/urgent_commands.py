@@ -15,7 +15,7 @@ from channels.messages import Button, ChatAddress, Inbound, Outbound
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.approvals.decisions import CHOICES, USAGE, Decisions
-from gateway.base.errors import StorageFailed
+from gateway.base.errors import StorageFailed, for_chat
 from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.stopping import Stopping
 from gateway.commands.table import COMMANDS, ParsedCommand, says_stop
@@ -117,6 +117,7 @@ class UrgentCommands:
             reply = await self._choose_mode(inbound, route, command[1])
         else:
             reply = await self._reply(command, message)
+        reply = for_chat(reply)
         pieces = self._channel(inbound.conversation).chunks(reply)
         uid = message.row.uid
         chunks = [NewOutbound(conversation=place, text=piece, key=f"{uid}.u.{n}") for n, piece in enumerate(pieces)]

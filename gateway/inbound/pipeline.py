@@ -18,7 +18,7 @@ from channels.live import Done
 from channels.messages import ChatAddress, Cursor, Inbound, Sender
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
-from gateway.base.errors import StorageFailed, UsageError
+from gateway.base.errors import StorageFailed, UsageError, for_chat
 from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.commands.table import says_stop
 from gateway.inbound.authorise import Authoriser, GroupHistory, normalise
@@ -369,7 +369,7 @@ class Dispatcher:
 
     async def _refuse(self, row: InboxRow, inbound: Inbound, error: UsageError) -> None:
         """Tell the sender why no agent gets the message."""
-        place, text = inbound.conversation, error.as_text()
+        place, text = inbound.conversation, for_chat(error.as_text())
         await self._end(
             row, "failed", reason=str(error), reply=[NewOutbound(conversation=place, text=text, key=f"{row.uid}.r")]
         )

@@ -12,7 +12,7 @@ from msgspec.structs import fields, replace
 
 from agent.timing import Clock
 from channels.messages import ChatAddress
-from gateway.base.errors import InvalidTransition, ScheduleError, UsageError
+from gateway.base.errors import InvalidTransition, ScheduleError, UsageError, for_chat
 from gateway.base.wait import finish_despite_cancel
 from gateway.jobs.job_checks import LONGEST_NAME, JobChecks, JobTargets, Obstacle, not_to_others
 from gateway.jobs.job_messages import asked_by, missed_notice, paused_notice, prompt_step, reminder_step
@@ -307,7 +307,7 @@ class JobService:
 
     async def _miss(self, steps: Sequence[JobStep], missed: Sequence[tuple[Job, datetime]], now: datetime) -> None:
         """Store that jobs were missed, together with the notice, so that a crash neither loses nor doubles it."""
-        text = missed_notice(missed, [self.targets.zone(job.agent) for job, _ in missed], now)
+        text = for_chat(missed_notice(missed, [self.targets.zone(job.agent) for job, _ in missed], now))
         if (latest := await self.targets.latest_chat()) is None:
             await self._tell(text)
             await self._do(steps)

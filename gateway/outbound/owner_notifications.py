@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from channels.messages import API, CLIENT_CHANNELS, ChatAddress
 from channels.silent import is_silent
 from gateway.agents.running_agent import RunningAgent
-from gateway.base.errors import StorageFailed
+from gateway.base.errors import StorageFailed, for_chat
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ApprovedSender, NewOutbound
 from gateway.ledger.values import account_of
@@ -102,7 +102,7 @@ class OwnerNotifications:
         with contextlib.suppress(StorageFailed):  # it is in the log
             for place in [*await self._places(), *reversed(self._heard.values()), *await self._let_in()]:
                 if self._works(place) and not f"{place.address}:".startswith(f"{address}:"):
-                    await self._ledger.outbox.enqueue([NewOutbound(conversation=place, text=text)])
+                    await self._ledger.outbox.enqueue([NewOutbound(conversation=place, text=for_chat(text))])
                     return
 
     def _works(self, place: ChatAddress) -> bool:
@@ -130,7 +130,7 @@ class OwnerNotifications:
         async with self._in_order:
             texts, place = list(self._unsaid), await self.place()
             if place is not None and texts:
-                await self._ledger.outbox.enqueue([NewOutbound(conversation=place, text=one) for one in texts])
+                await self._ledger.outbox.enqueue([NewOutbound(conversation=place, text=for_chat(one)) for one in texts])
                 for one in texts:
                     if one in self._waiting:
                         self._waiting.remove(one)

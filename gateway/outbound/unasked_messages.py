@@ -9,7 +9,7 @@ from datetime import datetime
 from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
-from gateway.base.errors import StorageFailed
+from gateway.base.errors import StorageFailed, for_chat
 from gateway.ledger.rows import KeptMessages, NewOutbound
 from gateway.ledger.unasked import UnaskedLedger
 
@@ -52,7 +52,7 @@ class UnaskedMessages:
             place = None if rule is not None and rule.quiet_until(now) is not None else await self._owner()
             if place is not None:
                 limit = None if rule is None else rule.per_day
-                await self._ledger.tell(kept, NewOutbound(conversation=place, text=kept_text(kept, limit)))
+                await self._ledger.tell(kept, NewOutbound(conversation=place, text=for_chat(kept_text(kept, limit))))
 
 
 def kept_text(kept: KeptMessages, limit: int | None) -> str:

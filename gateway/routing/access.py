@@ -12,6 +12,7 @@ from msgspec import Struct
 from agent.tool_settings import ToolRules
 from channels.messages import ChatAddress, Sender
 from channels.platform import ANYBODY, GroupRule, Policy
+from gateway.base.errors import for_chat
 from gateway.ledger.activation_rows import ActivationMode
 from gateway.ledger.pairing_rows import PairingLedger
 from gateway.ledger.rows import ApprovedSender, Role
@@ -238,7 +239,7 @@ def concerns(name: str, policy: Policy) -> list[str]:
 
 def pairing_text(channel: str, code: str) -> str:
     """The reply to an unknown person: their pairing code and the owner's command."""
-    command = f"homebody pairing approve {channel} {code}"
+    command = for_chat(f"homebody pairing approve {channel} {code}")
     return f"I do not know you yet. Your pairing code is {code}. The owner of this agent can approve you with:\n`{command}`"
 
 

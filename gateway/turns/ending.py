@@ -188,6 +188,8 @@ class TurnEndings:
         held = result is not None and result.failure == "billing" and any(words in text for words in (USED_UP, REFUSED, TAKEN))
         came, asked = text, message.automation is None
         text = text if asked else _shown(message, state, text, held=held)
+        if not blocks.begun and (message.command is not None or (result is not None and result.failure)):
+            text = errors.for_chat(text)  # these are the gateway's words, not the model's
         greeting = await self.chunks(message, blocks.greeting) if blocks.greeting and text and not blocks.begun else []
         failure = result.failure if result else None
         buttons = after_turn(failure, text, message.actor) if asked and failure is not None else ()

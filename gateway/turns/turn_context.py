@@ -158,7 +158,7 @@ def in_words(error: AgentError | errors.HomebodyError) -> tuple[str, int]:
     code = errors.STORAGE_FAILED if isinstance(error, TranscriptWriteError) else known.exit_code if known else errors.FAILED
     if isinstance(error, AgentError) and not isinstance(error, TranscriptWriteError):
         code = errors.NO_MODEL
-    return f"⚠️ {error}" + (f"\n{error.hint}" if error.hint else ""), code
+    return errors.for_chat(f"⚠️ {error}" + (f"\n{error.hint}" if error.hint else "")), code
 
 
 def turn_facts(

@@ -26,9 +26,11 @@ agents:
 
 
 @pytest.fixture
-def run(tmp_path, capsys):
+def run(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HOMEBODY_HOME", str(tmp_path))
+
     def command(*arguments: str) -> tuple[int, str, str]:
-        code = main(["--home", str(tmp_path), "config", *arguments])
+        code = main(["config", *arguments])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     ],
 )
 def test_an_error_names_the_command_that_mends_it(
-    command: str, told: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, told: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
+    monkeypatch.setenv("HOMEBODY_HOME", str(home))
     home.mkdir(mode=0o700)
     (home / "homebody.yaml").write_text(f"agents: {{defaults: {{workspace: '{tmp_path / 'notes'}'}}}}\n")
     (home / "homebody.yaml").chmod(0o600)
-    main(["--home", str(home), *command.split()])
+    main(command.split())
     shown = capsys.readouterr().err
     for words in told:
         assert words in shown

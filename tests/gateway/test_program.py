@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.base.errors import as_started, program_name, with_commands_as_started
+from gateway.base.errors import as_started, program_name, with_commands_as_started, write_commands_with
+from gateway.base.paths import Paths
+from gateway.cli import main
+from gateway.routing.access import pairing_text
 from tests import programs
 
 HOMEBODY = Path(sys.executable).with_name("homebody")
@@ -122,3 +125,64 @@ def test_what_a_failed_turn_says_names_a_command_that_can_be_typed(tmp_path: Pat
         told = done.stdout + done.stderr
         assert ".venv/bin/homebody " in told, told
         assert "homebody " not in told.replace(".venv/bin/homebody ", "").replace("homebody: ", ""), told
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--profile", "work"), "--profile work"),
+        (("--profile=work",), "--profile work"),
+        (("--home", "{}/else where"), "--home '{}/else where'"),
+        (("--home", "{}/.homebody-work", "--profile", "work"), "--profile work"),
+        (("--config", "{}/own.yaml"), "--config {}/own.yaml"),
+        (("--home", "{}/.homebody"), ""),
+        ((), ""),
+    ],
+)
+def test_a_command_that_is_told_is_about_the_home_of_the_one_that_tells_it(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    given: tuple[str, ...],
+    told: str,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("HOMEBODY_HOME")
+    (tmp_path / "own.yaml").touch()
+    options = [one.format(tmp_path) for one in given]
+    named = " ".join(["homebody", *([told.format(tmp_path)] if told else [])])
+    assert main([*options, "status"]) == 1
+    assert f"Start it with: {named} start" in capsys.readouterr().out
+    assert main([*options, "resume"]) != 0
+    assert f"{named} start" in capsys.readouterr().err, "an error, too"
+    assert as_started("homebody start", "homebody") == "homebody start", "and later commands of this process are not"
+
+
+def test_a_command_that_names_a_home_keeps_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home, copy, file = tmp_path / "home", tmp_path / "copy", tmp_path / "b.tar.gz"
+    assert main(["--home", str(home), "agent", "-m", "Remember that the door is green."]) == 0
+    assert main(["--home", str(home), "backup", "create", "--to", str(file)]) == 0
+    capsys.readouterr()
+    assert main(["--home", str(home), "backup", "restore", str(file), "--into", str(copy)]) == 0
+    assert capsys.readouterr().out.rstrip().endswith(f"then start this one: homebody --home {copy} start")
+
+
+def test_a_gateway_tells_the_shortest_options_that_find_its_home() -> None:
+    env = {"HOME": "/people/anna"}
+    work = Paths.find(env, home=Path("/people/anna/.homebody-work"), profile="work")
+    assert work.options(env) == "--profile work"
+    assert work.options(env | {"HOMEBODY_PROFILE": "work"}) == ""
+    assert Paths.find(env).options(env | {"HOMEBODY_PROFILE": "work"}) == "--profile default"
+    assert Paths.find(env, home=Path("/srv/x"), profile="work").options(env) == "--profile work --home /srv/x"
+    assert Paths.find(env, home=Path("/srv/x")).options(env) == "--home /srv/x"
+
+
+def test_what_a_stranger_is_told_in_the_chat_lets_them_into_the_profile_of_the_bot() -> None:
+    write_commands_with(lambda: "--profile work")
+    try:
+        assert pairing_text("telegram", "ABCD").endswith("`homebody --profile work pairing approve telegram ABCD`")
+        assert as_started("homebody --profile play chat", "X") == "X --profile play chat"
+        facts = {"text": "say homebody chat", "mend": "homebody start"}
+        assert with_commands_as_started(facts) == {"text": "say homebody chat", "mend": "homebody --profile work start"}
+    finally:
+        write_commands_with(None)

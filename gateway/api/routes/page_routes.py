@@ -29,7 +29,15 @@ from channels.errors import ChannelError
 from gateway.api.answers import HEADERS, Refusal, json_answer
 from gateway.api.event_stream import EventStream
 from gateway.api.middleware import is_encrypted
-from gateway.base.errors import Conflict, HolderAway, HomebodyError, UsageError, as_homebody_error
+from gateway.base.errors import (
+    NAME,
+    Conflict,
+    HolderAway,
+    HomebodyError,
+    UsageError,
+    as_homebody_error,
+    with_commands_as_started,
+)
 from gateway.page.browsers import COOKIE_LIFETIME, Browser, Browsers, csrf_of
 from gateway.page.calls import AS_VIEWER, allowed, changes
 from gateway.page.page_events import EventHub, Stream, TooManyStreams
@@ -214,6 +222,7 @@ class PageRoutes:
             self._changed(name.partition(".")[0])
         if said := await _in_language(request):
             result = said.answer(name, result)
+        result = with_commands_as_started(result, name=NAME)
         return json_answer({"result": result}, headers=PAGE_HEADERS)
 
     def _events(self, request: Request, browser: Browser) -> Response:
@@ -322,6 +331,7 @@ def _failed(error: HomebodyError, status: int = 0, *, said: Phrases | None = Non
     facts = error.as_json()
     if said is not None:
         facts |= {"error": said.sentence(facts["error"]), "mend": said.sentence(facts["mend"])}
+    facts = with_commands_as_started(facts, name=NAME)
     body = {"message": facts.pop("error"), "hint": facts.pop("mend"), **facts}
     if isinstance(error, HolderAway):
         return json_answer({"error": body}, 503, {**PAGE_HEADERS, "retry-after": "10"})
