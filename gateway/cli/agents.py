@@ -80,17 +80,33 @@ def add(
         # main, which is there without being named, would be gone otherwise
         return with_value(document, _LIST, [{"id": MAIN}, entry])
 
+    taken = None if workspace else _used_elsewhere(invocation, settings, agent_id)
+    if taken is not None:
+        entry["workspace"] = f"~/homebody-agent-{agent_id}"
     changed = _change(invocation, edit)
     came = taken_over(invocation)
     facts = _row(_fresh(invocation), _fresh(invocation).loaded.settings, agent_id)
     facts |= {"file": str(changed.file), "gateway": came}
     lead = f"homebody config set 'bindings[{len(settings.bindings)}]' '{{agentId: {agent_id}, match: {{channel: telegram}}}}'"
+    apart = f", because {taken} belongs to another home (a profile of that name)" if taken else ""
     _tell(
         facts,
-        f"Agent {agent_id} was added to {changed.file}. Its workspace is {facts['workspace']}. {outcome(came)}\n"
+        f"Agent {agent_id} was added to {changed.file}. Its workspace is {facts['workspace']}{apart}. {outcome(came)}\n"
         f"Talk to it: homebody chat --agent {agent_id}. Route a channel to it: {lead}",
         as_json=as_json,
     )
+
+
+def _used_elsewhere(invocation: Invocation, settings: Settings, agent_id: str) -> Path | None:
+    """Return the usual workspace of a new agent if an agent of another home, such as a profile of that name, has it already."""
+    from gateway.config.homes_beside import shared_workspaces
+    from gateway.settings.root import AgentEntry
+
+    more = [*settings.agents.list, AgentEntry(id=agent_id)]
+    wanted = settings.model_copy(update={"agents": settings.agents.model_copy(update={"list": more})})
+    found = (one for one in shared_workspaces(wanted, invocation.paths, os.environ) if one.agent == agent_id)
+    shared = next(found, None)
+    return shared.workspace if shared is not None else None
 
 
 @agents.command()

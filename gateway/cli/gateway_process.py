@@ -79,10 +79,13 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
     from gateway.app.dependencies import Dependencies
     from gateway.app.gateway import Gateway
     from gateway.base import lean_apscheduler  # noqa: F401
+    from gateway.config.homes_beside import shared_workspaces
     from gateway.supervision.service_notify import ServiceNotifier
 
     log = structlog.get_logger("gateway")
     settings, paths = invocation.loaded.settings, invocation.paths
+    for shared in shared_workspaces(settings, paths, os.environ):
+        log.warning("%s. %s", shared.as_text(), shared.mend(settings))
     told_to_end = asyncio.Event()
     on = Dependencies(
         settings=settings,

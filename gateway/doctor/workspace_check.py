@@ -19,7 +19,24 @@ _FOLDER: Final = "On another machine the notes are as they were last pushed."
 
 async def _examine(installation: Installation) -> list[Finding]:
     unread = await asyncio.to_thread(lambda: list(_unread(installation)))
+    unread += await asyncio.to_thread(_shared_with_others, installation)
     return unread + await _of_repositories(installation, alone=not unread)
+
+
+def _shared_with_others(installation: Installation) -> list[Finding]:
+    """Find workspaces that an agent of another home uses, too. Blocking."""
+    from gateway.config.homes_beside import shared_workspaces
+
+    return [
+        Finding(
+            level="warning",
+            what=shared.as_text(),
+            where=str(shared.workspace),
+            why="What one is told is found by the other, and both write there.",
+            mend=shared.mend(installation.settings),
+        )
+        for shared in shared_workspaces(installation.settings, installation.paths, installation.env)
+    ]
 
 
 def _unread(installation: Installation) -> Iterator[Finding]:

@@ -25,13 +25,14 @@ SETTINGS = {
 
 
 @pytest.fixture
-def explain(tmp_path, capsys):
+def explain(tmp_path, capsys, monkeypatch):
     path = tmp_path / "homebody.json"
     path.touch(0o600)
     path.write_text(json.dumps(SETTINGS))
+    monkeypatch.setenv("HOMEBODY_HOME", str(tmp_path))
 
     def command(*arguments: str, as_json: bool = True):
-        code = main(["--home", str(tmp_path), "route", "explain", *arguments, *(["--json"] if as_json else [])])
+        code = main(["route", "explain", *arguments, *(["--json"] if as_json else [])])
         shown = capsys.readouterr()
         return code, json.loads(shown.out) if as_json and code == 0 else shown.out + shown.err
 

@@ -33,9 +33,11 @@ bindings:
 
 
 @pytest.fixture
-def run(tmp_path, capsys):
+def run(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HOMEBODY_HOME", str(tmp_path))
+
     def command(*arguments: str) -> tuple[int, str, str]:
-        code = main(["--home", str(tmp_path), "agents", *arguments])
+        code = main(["agents", *arguments])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 
@@ -82,6 +84,18 @@ def test_the_first_one_that_is_added_does_not_take_the_place_of_main(run, file):
         "sessions": "",
         "bindings": 0,
     }
+
+
+def test_one_whose_name_is_that_of_a_profile_gets_a_folder_of_its_own(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOMEBODY_HOME", str(tmp_path / ".homebody"))
+    assert main(["--profile", "fam", "agent", "-m", "Remember that the safe is behind the picture."]) == 0
+    assert (Path.home() / "homebody-fam").is_dir()
+    code, out, _ = run("add", "fam")
+    assert code == 0
+    assert f"Its workspace is {Path.home() / 'homebody-agent-fam'}" in out
+    assert f"because {Path.home() / 'homebody-fam'} belongs to another home" in out
+    assert run("add", "other")[1].count("because") == 0
+    assert listed(run)["other"]["workspace"] == str(Path.home() / "homebody-other")
 
 
 def test_further_ones_go_to_the_end_of_the_list(run, file):

@@ -39,6 +39,17 @@ async def test_a_whole_house_is_well(house: House) -> None:
         assert await house.wrong(check) == [], check.name
 
 
+async def test_a_workspace_that_is_another_homes_too_is_named_with_a_folder_of_its_own(house: House) -> None:
+    other = house.person / ".homebody-fam"
+    other.mkdir()
+    (other / "homebody.yaml").write_text(f"agents: {{defaults: {{workspace: '{house.workspace}'}}}}\n")
+    (found,) = await house.wrong(WORKSPACES)
+    assert found.what == f"{house.workspace}, the workspace of the agent main, is that of main of the profile fam, too"
+    assert found.mend.endswith(f"homebody config set agents.defaults.workspace {house.workspace}-2")
+    (other / "homebody.yaml").write_text("agents: {defaults: {workspace: ~/elsewhere}}\n")
+    assert await house.wrong(WORKSPACES) == []
+
+
 async def test_notes_in_another_encoding_are_said_to_be_read_and_all_are_named(house: House) -> None:
     notes = house.workspace / "memory"
     notes.mkdir(exist_ok=True)

@@ -173,7 +173,7 @@ def test_a_gateway_tells_the_shortest_options_that_find_its_home() -> None:
     assert work.options(env) == "--profile work"
     assert work.options(env | {"HOMEBODY_PROFILE": "work"}) == ""
     assert Paths.find(env).options(env | {"HOMEBODY_PROFILE": "work"}) == "--profile default"
-    assert Paths.find(env, home=Path("/srv/x"), profile="work").options(env) == "--profile work --home /srv/x"
+    assert Paths.find(env, home=Path("/srv/x"), profile="work").options(env) == "--home /srv/x --profile work"
     assert Paths.find(env, home=Path("/srv/x")).options(env) == "--home /srv/x"
 
 

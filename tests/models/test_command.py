@@ -22,9 +22,11 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("HOMEBODY_HOME", str(tmp_path))
+
     def command(*arguments: str) -> tuple[int, str, str]:
-        code = main(["--home", str(tmp_path), "models", *arguments])
+        code = main(["models", *arguments])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 
