@@ -41,6 +41,8 @@ def status(invocation: Invocation, deep: bool, as_json: bool) -> int:
         for name, fact in facts.items():
             told.setdefault(name, fact)
         facts = told  # not joined into another: what it does not tell is told as of another version
+    if holder is None:
+        facts["settings"] = {"complaint": _settings_complaint(invocation)}
     facts["backup"] = (facts.get("backup") or {}) | _last_backup(invocation)
     text = "\n".join([_status_text(facts, invocation.local_time), *backup_lines(facts["backup"], invocation.local_time)])
     if (broken_off := unfinished(paths.home)) is not None:
@@ -72,7 +74,23 @@ def _checked(invocation: Invocation) -> tuple[list[dict[str, Any]], list[str]]:
 def _not_running(facts: dict[str, Any], name: str) -> str:
     if facts.get("startsAgain"):
         return f"The gateway{name} is starting itself again (process {facts['startsAgain']}). Look again in a moment."
-    return f"No gateway{name} is running for {facts['home']}.\nStart it with: homebody start"
+    lines = [f"No gateway{name} is running for {facts['home']}."]
+    if complaint := facts["settings"]["complaint"]:
+        return "\n".join(
+            [*lines, f"Its settings have errors, with which it does not start:\n{complaint}", "Then: homebody start"]
+        )
+    return "\n".join([*lines, "Start it with: homebody start"])
+
+
+def _settings_complaint(invocation: Invocation) -> str | None:
+    """Return what is wrong with the settings, with what mends it; None where nothing is."""
+    from gateway.base.errors import HomebodyError
+
+    try:
+        _ = invocation.loaded
+    except HomebodyError as wrong:
+        return wrong.as_text()
+    return None
 
 
 def _status_text(facts: dict[str, Any], local: Callable[[str], str]) -> str:

@@ -145,3 +145,24 @@ def test_an_error_is_one_line_and_its_mend_another():
     assert json.loads(error_text(error, as_json=True)) == {
         "error": "could not\nwrite", "where": "/x", "mend": "Free some space.", "exitCode": 6,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [("gateway: {port: [", "was opened and never closed"), ("models: {providers: {x: {apiKey: env:NOPE}}}", "NOPE")],
+)
+def test_status_says_what_keeps_the_gateway_from_starting(tmp_path, settings, told):
+    file = tmp_path / "homebody.yaml"
+    file.write_text(settings)
+    file.chmod(0o600)
+    done = homebody("status", env={"HOMEBODY_HOME": str(tmp_path)})
+    assert done.returncode == 1
+    assert "Its settings have errors, with which it does not start" in done.stdout
+    assert told in done.stdout
+    facts = json.loads(homebody("status", "--json", env={"HOMEBODY_HOME": str(tmp_path)}).stdout)
+    assert told in facts["settings"]["complaint"]
+
+
+def test_status_says_that_the_named_settings_file_is_not_there(tmp_path):
+    done = homebody("--config", str(tmp_path / "nope.yaml"), "status", env={"HOMEBODY_HOME": str(tmp_path)})
+    assert "nope.yaml" in done.stdout
