@@ -83,11 +83,15 @@ def read_nothing(entries: Sequence[Entry]) -> bool:
 async def refresh(context: SessionContext, turn: str) -> bool:
     """Read the prompt as it was sent last, and note in the transcript that it is kept. Returns whether that worked.
 
+    A call that comes to be sent when the prompt may be forgotten is not sent: it would write all of it again, for nobody.
+
     Raises:
         TranscriptWriteError: the transcript could not be written.
     """
     asked = UserMessage(content=(Text(text=ASKED),), at=context.clock.now())
-    request = replace(context.request(extra=[asked]), purpose=PURPOSE)
+    since = context.transcript.last_call
+    until = None if since is None else since + timedelta(seconds=_HOUR * TOO_LATE)
+    request = replace(context.request(extra=[asked]), purpose=PURPOSE, useful_until=until)
     try:
         async with asyncio.timeout(LONGEST):
             answer = await call_in_background(context, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -71,6 +72,7 @@ class Request(Struct, frozen=True, kw_only=True):
     ``max_output`` is how long the answer may be; thinking comes on top. ``thinking`` is how deep to think: None leaves it to what
     is usual for the model; ``thoughts`` asks for them in words that a person can read. ``background`` marks what
     nobody waits for (a flush, a summary), and ``purpose`` what it is for, where its cost is told apart; providers are not told.
+    After ``useful_until`` it is not sent any more, however long it waited.
     """
 
     system: tuple[Segment, ...]
@@ -83,6 +85,7 @@ class Request(Struct, frozen=True, kw_only=True):
     kept_parts: int | None = None
     background: bool = False
     purpose: str = ""
+    useful_until: datetime | None = None
     thinking: Level | None = None
     thoughts: bool = False
 

@@ -55,7 +55,7 @@ async def test_a_prompt_is_read_again_shortly_before_it_is_forgotten(room: Make,
 async def test_the_call_extends_the_prompt_by_one_message_and_counts_as_the_last_one(room: Make) -> None:
     r = await talked(room, "NO_REPLY")
     assert r.conversation is not None
-    before = r.model.requests[-1]
+    before, since = r.model.requests[-1], r.conversation.transcript.last_call
     r.clock.move(55 * MINUTE)
     assert await cache_refresh.refresh(r.conversation, "refresh")
     asked = r.model.requests[-1]
@@ -64,6 +64,8 @@ async def test_the_call_extends_the_prompt_by_one_message_and_counts_as_the_last
     assert asked.messages[: len(before.messages)] == before.messages
     assert asked.messages[-1].text == cache_refresh.ASKED
     assert asked.background
+    assert since is not None
+    assert asked.useful_until == since + timedelta(hours=0.98), "from then on it is not sent"
     r.clock.move(55 * MINUTE)
     assert not is_cold(r.conversation.transcript.last_call, r.clock.now(), HOUR)
     assert (await r.open()).messages()[-1].text == "Noted.", "nobody sees it in the history, after a restart neither"

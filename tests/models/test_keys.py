@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import tracemalloc
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -117,6 +118,19 @@ async def test_what_is_not_the_keys_fault_rests_none_and_is_handed_on(kind: Fail
     assert (answer.failure, made.asked) == (failure(kind), [1, 0, 0])
     _, answer = await made.ask("s2")
     assert (answer.text, made.health.ailing(A)) == ("fine", {})
+
+
+@pytest.mark.parametrize(("minutes", "sent"), [(4, [1, 0, 0]), (5, [0, 0, 0]), (90, [0, 0, 0])])
+async def test_what_is_no_use_any_more_when_its_turn_comes_is_not_sent(minutes: int, sent: list[int]) -> None:
+    """As when the machine slept between the decision and the call."""
+    made = Keys()
+    made.models["key a"].then("fine")
+    request = ask(user("a"), cache_key="s1", useful_until=NOON + timedelta(minutes=5))
+    made.clock.move(minutes * MINUTE)
+    _, answer = await hear(made.keyed, request)
+    assert made.asked == sent
+    assert (answer.failure is None) == (sent[0] == 1)
+    assert made.health.ailing(A) == {}
 
 
 async def test_a_session_keeps_to_its_key_until_that_fails() -> None:

@@ -61,6 +61,10 @@ class KeyHealth:
         self._used: dict[str, int] = {}
         self._uses = 0
 
+    def is_over(self, moment: datetime) -> bool:
+        """Whether an instant has passed, by the clock that rests are measured with."""
+        return self._clock.now() >= moment
+
     def order(self, keys: Sequence[Key], model: str, session: str = "", *, fixed: bool = True) -> list[Key]:
         """Return the keys to try: the session's own, then those awake; when all rest, only the one that is awake first.
 

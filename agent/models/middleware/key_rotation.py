@@ -9,8 +9,9 @@ from contextlib import aclosing
 from msgspec.structs import replace
 
 from agent.events import Restarted
-from agent.messages import AssistantMessage
+from agent.messages import AssistantMessage, Failure
 from agent.models.catalog.provider_keys import Key
+from agent.models.failures import answer_with
 from agent.models.middleware.key_health import ROTATING_KINDS, KeyHealth
 from agent.models.middleware.model_middleware import ForwardedCall, ModelMiddleware
 from agent.models.protocol import Model, Part, Request
@@ -18,6 +19,7 @@ from agent.models.protocol import Model, Part, Request
 log = logging.getLogger(__name__)
 
 HIDDEN = "[secret]"
+TOO_LATE = Failure(kind="bad_request", message="It was not sent: its time was over when its turn came.")
 SHORTEST = 6
 """A shorter key stands for none (``none``), or could be any word."""
 
@@ -51,6 +53,9 @@ class KeyRotationMiddleware(ModelMiddleware):
         refusal: AssistantMessage | None = None
         for key in self._health.order(self._keys(), self.name, request.cache_key, fixed=self._fixed()):
             model = self._of(key)
+            if request.useful_until is not None and self._health.is_over(request.useful_until):
+                refusal = answer_with(TOO_LATE, model=self.name)
+                break
             self._health.begun(key, self.name, request.cache_key)
             call = ForwardedCall(model, request)
             async with aclosing(call.parts()) as parts:
