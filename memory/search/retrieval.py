@@ -138,6 +138,8 @@ def build_query(
         said, besides = _without(said, asked), _without(besides, asked)
     elif len(besides.words) >= _FEW_WORDS:  # what it asks for may be told of some days before or after
         days = tuple(spans(text, today=today, order=order, widely=True))
+    if besides:
+        said = _without(said, time.parts)
     return Query(
         text=text,
         terms=said,

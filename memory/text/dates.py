@@ -81,11 +81,13 @@ class Span(Struct, frozen=True):
 class TimeWords(Struct, frozen=True):
     """Words of a query, in lower case and without accents, that say which month, season or year it means.
 
-    ``names`` may stand in notes, too ("October", "Sommer"); ``beside`` only point at one ("last", "pasado"). ``months`` are those of
-    a month or season as the headers of its notes have them.
+    ``names`` may stand in notes, too ("October", "Sommer"); ``parts`` are those of them that name a part of one ("Ende", "fin"), which
+    are in notes of any time; ``beside`` only point at one ("last", "pasado"). ``months`` are those of a month or season as the headers
+    of its notes have them.
     """
 
     names: frozenset[str]
+    parts: frozenset[str]
     beside: frozenset[str]
     months: tuple[str, ...]
 
@@ -231,6 +233,7 @@ def time_words(question: str, *, today: date, order: Order = "unknown") -> TimeW
     several = [span for span, _ in (*phrases, *ranges)] + [Span(one.first, one.last) for one in times]
     return TimeWords(
         names=frozenset(names | (ranged - beside)),
+        parts=frozenset[str]().union(*(one.parts for one in times)),
         beside=frozenset(beside - names),
         months=tuple(dict.fromkeys(month for span in several for month in _months_of(span))),
     )

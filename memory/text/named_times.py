@@ -39,7 +39,8 @@ _WORDS, _YEAR = re.compile(r"[^\W_]+"), re.compile(r"(?:19|20)\d\d")
 class NamedTime(Struct, frozen=True):
     """A time in a query: its position, its first and last day, and the words of it that notes of that time may have, too.
 
-    These are in lower case and without accents. ``vague`` tells that its ends are not sharp, as those of a part of a month.
+    These are in lower case and without accents; ``parts`` are those that name a part of it, which notes of any time may have.
+    ``vague`` tells that its ends are not sharp, as those of a part of a month.
     """
 
     start: int
@@ -47,6 +48,7 @@ class NamedTime(Struct, frozen=True):
     first: date
     last: date
     names: frozenset[str]
+    parts: frozenset[str] = frozenset()
     vague: bool = False
 
 
@@ -93,10 +95,11 @@ def _read(
     if (said.get("lead") or "").lower().startswith(_SINCE):
         days = days[0], max(days[1], today)
     start, end = (min(match.start(), year.start), max(match.end(), year.end)) if year else match.span()
-    names = _names_of(plain[start:end])
+    names, parts = _names_of(plain[start:end]), frozenset[str]()
     if not said.keys().isdisjoint(_COUNTED):
-        names = names.union(_WORDS.findall(match[0].lower()))
-    return NamedTime(start, end, *days, names, vague=not said.keys().isdisjoint(_VAGUE) and days[0] < days[1])
+        parts = frozenset(_WORDS.findall(match[0].lower())) - names
+    vague = not said.keys().isdisjoint(_VAGUE) and days[0] < days[1]
+    return NamedTime(start, end, *days, names | parts, parts=parts if "part" in said else frozenset(), vague=vague)
 
 
 def _names_of(phrase: str) -> frozenset[str]:

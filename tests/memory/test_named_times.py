@@ -284,6 +284,30 @@ async def test_a_question_for_a_part_of_a_month_brings_notes_of_that_part_alone(
     await memory.close()
 
 
+async def test_the_words_for_a_part_of_a_month_bring_no_notes_of_another_time(tmp_path: Path) -> None:
+    memory = dated_notes(tmp_path)
+    lines = "Gegenwind ohne Ende, die Mitte fehlt.\nDeux réunions sans fin.\nAlla fine tutto bene.\nThe late train, at the end of the line.\n"
+    for day in ("2026-09-02", "2026-09-14", "2026-10-03", "2025-11-05", "2026-11-08"):
+        (tmp_path / f"ws/memory/{day}.md").write_text(lines)
+    (tmp_path / "ws/memory/2026-09-24.md").write_text("Mit Otto gegessen, mangé avec Otto, mangiato con Otto.\n")
+    await memory.sync()
+    for question in (
+        "Was haben wir Ende September gegessen?",
+        "Was geschah Ende September?",
+        "Qu'avons-nous mangé fin septembre ?",
+        "Cosa abbiamo mangiato a fine settembre?",
+    ):
+        days = await days_found(memory, question)
+        assert len(days) == 6, question
+        assert all("2026-09-21" <= day <= "2026-09-30" for day in days), question
+    for question in ("What did Otto eat in late September, mangé?", "Was haben wir Ende September mit Otto gegessen?"):
+        assert (await days_found(memory, question))[0] == "2026-09-24", question
+    (tmp_path / "ws/memory/2026-10-05.md").write_text("Ende September fliegt Otto.\n")
+    await memory.sync()
+    assert "2026-10-05" in await days_found(memory, "Ende September")
+    await memory.close()
+
+
 async def test_words_that_ask_what_was_done_bring_no_notes_of_another_time(tmp_path: Path) -> None:
     memory = dated_notes(tmp_path)
     lines = "What happened to the tax is done. Die Steuer gemacht, es ist passiert. Fait. Hicimos pan. Abbiamo fatto il pane.\n"
