@@ -28,7 +28,8 @@ _TELLS = frozenset(
 
 _ASKS_WHAT = frozenset(
     """
-    happened happen done geschah passierte unternommen erlebt gemacht passiert geschehen getan los fait passe arrive hicimos hice hizo hecho paso ocurrio
+    happened happen done geschah passierte unternommen erlebt
+    gemacht passiert geschehen getan los fait passe arrive hicimos hice hizo hecho paso ocurrio
     sucedio fatto fatta successo accaduto
     """.split()  # noqa: SIM905 - a list literal of them is longer
 )

@@ -286,7 +286,7 @@ async def test_a_question_for_a_part_of_a_month_brings_notes_of_that_part_alone(
 
 async def test_the_words_for_a_part_of_a_month_bring_no_notes_of_another_time(tmp_path: Path) -> None:
     memory = dated_notes(tmp_path)
-    lines = "Gegenwind ohne Ende, die Mitte fehlt.\nDeux réunions sans fin.\nAlla fine tutto bene.\nThe late train, at the end of the line.\n"
+    lines = "Gegenwind ohne Ende.\nDeux réunions sans fin.\nAlla fine tutto bene.\nThe late train, at the end of the line.\n"
     for day in ("2026-09-02", "2026-09-14", "2026-10-03", "2025-11-05", "2026-11-08"):
         (tmp_path / f"ws/memory/{day}.md").write_text(lines)
     (tmp_path / "ws/memory/2026-09-24.md").write_text("Mit Otto gegessen, mangé avec Otto, mangiato con Otto.\n")
