@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 
+from agent.context import corrections, small_talk
 from agent.context.telling import CUE, NEGATED, is_telling, particulars, sentences_of
 from agent.context.told import HEAD, Told
 from agent.messages import AssistantMessage, Message, ToolMessage, is_of_a_person
@@ -61,13 +63,6 @@ _OF_THE_AGENT = "### What the agent said"
 _ASKED = ("?", "？")
 _LEAST_WORDS = 2
 """A single word says something only where it holds a name, a number or the like, or is a line of several."""
-_TALK = re.compile(
-    r"(?:ok(?:ay)?|yes|yeah|no|ja|nein|oui|non|si|sí|sì|thanks?|thx|danke|vielen|merci|gracias|grazie|hi|hello|hallo|hey|bonjour|salut|"
-    r"good|guten?|great|nice|sounds|go|please|bitte|bye|see|sorry|sure|fine|cool|super|perfect|right|alright|genau|alles|klar|next|mach|"
-    r"sag|tell|show|try|again|and|und|et)\b",
-    re.IGNORECASE,
-)
-"""How two words begin that are talk or a request of the moment."""
 _LIST_HEAD = re.compile(r"[\w'’)\"”»*]\s*:\s*\**$")
 _ITEM = re.compile(r"\s{0,3}(?:(?:[-*•>+–]|\d{1,2}[.)]|\[[ xX]?\])\s*)*\w[^(){}\[\]=;<>]{0,80}$")
 """A line of a list as people write it; not one of a program."""
@@ -91,26 +86,61 @@ def kept_statements(statements: Sequence[str], known: str, *, everything: bool =
 
     Those count that hold a name, a number, a path or the like, tell a decision, a wish, a promise, a refusal, or correct a known
     line, and lists below a line that ends with a colon; with ``everything`` (the model noted nothing) all that say something.
-    Whether a line tells a sentence already is for ``told.py``.
+    A short correction is kept in one line with the sentence before it. Whether a line tells a sentence already is for ``told.py``.
     """
     notes = Told(known, strict=everything)
     kept: list[str] = []
-    for text in statements:
-        if text.lstrip().startswith("/"):
-            continue
-        pieces = [piece for sentence in sentences_of([text]) for piece in _cut_up(sentence)]
-        short = len(text) <= PASTED_CHARS
-        lines = _lists_of(text, everything=everything) if short else frozenset()
+    for message in _messages(statements, everything=everything):
         wanted = [
             one
-            for one in pieces
-            if one in lines or _is_statement(one, everything=everything and short) or _corrects(one, notes)
+            for one in message.said
+            if one in message.corrections
+            or one in message.lines
+            or _is_statement(one, everything=everything and message.short)
+            or _corrects(one, notes)
         ]
         for sentence in _within(wanted, MOST_OF_A_MESSAGE):
-            if not notes.tells(sentence):
+            corrected = message.corrections.get(sentence)
+            if not (notes.tells_corrected(sentence, *corrected) if corrected else notes.tells(sentence)):
                 notes.add(sentence)
                 kept.append(sentence)
     return kept
+
+
+@dataclass(slots=True)
+class _Message:
+    """Its sentences, which of them are lines of lists, and which have a correction, with what was said before that and with it."""
+
+    said: list[str]
+    lines: frozenset[str]
+    short: bool
+    corrections: dict[str, tuple[str, str]]
+
+
+def _messages(statements: Sequence[str], *, everything: bool) -> list[_Message]:
+    """Take messages apart into sentences; what only corrects the sentence before it is put behind that, also of an earlier message."""
+    found: list[_Message] = []
+    before: tuple[_Message, int] | None = None
+    for text in statements:
+        if text.lstrip().startswith("/"):
+            continue
+        short = len(text) <= PASTED_CHARS
+        message = _Message([], _lists_of(text, everything=everything) if short else frozenset(), short, {})
+        for one in (piece for sentence in sentences_of([text]) for piece in _cut_up(sentence)):
+            asked = one.endswith(_ASKED)
+            if before and short and not asked and one not in message.lines and corrections.refers_back(one):
+                owner, at = before
+                first = owner.said[at]
+                owner.said[at] = f"{first} – {one}"
+                owner.corrections[owner.said[at]] = (first, corrections.without_opening(one))
+                continue
+            message.said.append(one)
+            if asked:
+                before = None
+            elif any(letter.isalnum() for letter in one) and not small_talk.is_small_talk(one):
+                before = message, len(message.said) - 1
+        found.append(message)
+    return found
 
 
 def kept_lines(dropped: Sequence[Message], former: str, known: str, most_chars: int) -> str:
@@ -176,10 +206,7 @@ def _is_statement(sentence: str, *, everything: bool) -> bool:
         return False
     if is_telling(sentence) or _LABELLED.match(sentence) or _ACCESS.search(sentence):
         return True
-    words = len(sentence.split())
-    return everything and (
-        words > _LEAST_WORDS or (words == _LEAST_WORDS and not _TALK.match(sentence)) or bool(_DENSE.search(sentence))
-    )
+    return everything and (len(sentence.split()) >= _LEAST_WORDS or bool(_DENSE.search(sentence)))
 
 
 def _lists_of(text: str, *, everything: bool) -> frozenset[str]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from agent.context import turning_words
 from agent.context.telling import CUE, sentences_of
-from memory.text import stop_words
+from memory.text import stems, stop_words
 from memory.text.terms import UNSPACED
 
 HEAD = "## Kept word for word"
@@ -22,9 +22,13 @@ _MISSING = 0.4
 """A sentence counts as noted when no more than this share of its ordinary words is missing in the line of the note."""
 _MISSING_OF_ALL = 0.2
 """The same where the model noted nothing: in a short sentence no word may be missing then."""
+_HALF = 0.5
+"""Of the words of a sentence that was corrected, which a line must share that tells it as it is now."""
 _LEAST_WORDS = 2
 _LEAST_IN_COMMON = 2
-"""A sentence with fewer words that tell something corrects no line."""
+"""A sentence with fewer words that tell something corrects no line, and is told only with all of its words in a row."""
+_LEAST_LETTERS = 3
+"""Of a word behind an apostrophe."""
 _ASKED_TO_KEEP = re.compile(
     r"(?:please|bitte|also|and|und)?,?\s*(?:remember|note|keep in mind|don['’]t forget|merk(?:e)? dir|notier(?:e)?|denk(?:e)? daran|"
     r"vergiss nicht|souviens-toi|n['’]oublie pas|recuerda|ricorda(?:ti)?)\b(?:\s*,?\s*(?:that|dass|que|che)\b)?[\s:,]*",
@@ -50,11 +54,12 @@ class _Words(Struct, frozen=True):
 
 
 class _Line(Struct, frozen=True):
-    """The words of a line, and those of its heading. ``exact``: it was kept word for word."""
+    """The words of a line, those of its heading, and which of its own tell something. ``exact``: it was kept word for word."""
 
     heading: tuple[str, ...]
     own: tuple[str, ...]
     bag: frozenset[str]
+    telling: frozenset[str]
     exact: bool
 
     @property
@@ -66,9 +71,9 @@ class Told:
     """Known lines, indexed by their words. ``strict``: the model noted nothing, so that next to all words must be in a line.
 
     A line that was kept word for word tells a sentence only with all of its words in a row, and nothing beside them that turns
-    them. Another line, with its heading, tells it with all names and figures and most other words, where names and figures, and
-    the other words, come in the same order, and where negations and the like ("before", "only", "less") stand before the same
-    words and no word excludes one of the sentence ("pm" for "am").
+    them. Another line, with its heading, tells it with all names and figures and most other words, if it only leaves words out and
+    has none in their place, where names and figures, and the other words, come in the same order, and where negations and the
+    like ("before", "only", "less") stand before the same words and no small word excludes one of the sentence ("from" for "to").
     """
 
     def __init__(self, known: str, *, strict: bool = False) -> None:
@@ -80,18 +85,19 @@ class Told:
         kept = False
         for line in known.splitlines():
             if line.lstrip().startswith("#"):
-                heading, kept = _words(line).row, line.strip() == HEAD
-                self._add((), heading, exact=kept)
+                words = _words(line)
+                heading, kept = words.row, line.strip() == HEAD
+                self._add((), words, exact=kept)
                 continue
             for text in (line,) if kept else _with_parts(line):
-                self._add(heading, _words(text).row, exact=kept)
+                self._add(heading, _words(text), exact=kept)
 
     def add(self, line: str) -> None:
         """Add a line that is kept word for word."""
-        self._add((), _words(line).row, exact=True)
+        self._add((), _words(line), exact=True)
 
-    def _add(self, heading: tuple[str, ...], own: tuple[str, ...], *, exact: bool) -> None:
-        line = _Line(heading, own, frozenset(heading + own), exact)
+    def _add(self, heading: tuple[str, ...], words: _Words, *, exact: bool) -> None:
+        line = _Line(heading, words.row, frozenset(heading + words.row), words.strong | words.other, exact)
         for word in line.bag:
             self._where[word].add(len(self._lines))
         self._lines.append(line)
@@ -102,6 +108,21 @@ class Told:
         if not words.strong | words.other and not (self._strict and len(words.row) >= _LEAST_WORDS):
             return True
         return any(self._is_told_by(words, self._lines[n]) for n in self._near(words))
+
+    def tells_corrected(self, sentence: str, before: str, correction: str) -> bool:
+        """Whether a line holds a sentence word for word, or tells what was said ``before`` as it is after its correction.
+
+        The second does a line that has the words of the correction, and some of those before it, but not all.
+        """
+        words, first, then = (_words(text) for text in (sentence, before, correction))
+        near = [self._lines[n] for n in set.intersection(*(self._where.get(word, set()) for word in words.row))]
+        if any(words.row == line.own or (line.exact and _stand_in_a_row(words.row, line.row)) for line in near):
+            return True
+        said, new = first.strong | first.other, then.strong | then.other
+        lines = (self._lines[n] for n in set.intersection(*(self._where.get(word, set()) for word in new))) if new else ()
+        return any(
+            not line.exact and not said <= line.bag and len(said & line.bag) >= _HALF * len(said - new) for line in lines
+        )
 
     def turns(self, sentence: str) -> bool:
         """Whether a sentence says something else in nearly the words of a line: it corrects that line."""
@@ -122,9 +143,11 @@ class Told:
     def _is_told_by(self, words: _Words, line: _Line) -> bool:
         if words.row == line.own:
             return True
-        if line.exact or not words.strong | words.other:
+        if line.exact or len(words.strong | words.other) < _LEAST_IN_COMMON:
             return _stand_in_a_row(words.row, line.row)
-        if not self._holds_words_of(words, line) or turning_words.contradict(words.row, line.row):
+        if not self._holds_words_of(words, line) or _replaces(words, line):
+            return False
+        if turning_words.contradict(words.row, line.row):
             return False
         if not words.strong and not _OTHERS.intersection(words.row) <= line.bag:
             return False
@@ -144,6 +167,25 @@ def _stand_in_a_row(row: tuple[str, ...], line: tuple[str, ...]) -> bool:
     if f" {' '.join(row)} " not in f" {' '.join(line)} ":
         return False
     return len(turning_words.marks(row)) == len(turning_words.marks(line))
+
+
+def _replaces(words: _Words, line: _Line) -> bool:
+    """Whether a line does not only leave words of a sentence out, but has others in their place.
+
+    Forms of one word count as the same ("needs", "needed").
+    """
+    left_out, others = words.other - line.bag, line.telling.difference(words.row)
+    if not left_out or not others:
+        return False
+    there, said = {_stem(word) for word in line.bag}, {_stem(word) for word in words.row}
+    return any(_stem(word) not in there for word in left_out) and any(_stem(word) not in said for word in others)
+
+
+def _stem(word: str) -> str:
+    """The English stem, but not of a final e, which marks who is meant in French and German; without an elided article."""
+    bare = word.rpartition("'")[2]
+    bare = bare if len(bare) >= _LEAST_LETTERS else word
+    return bare if bare.endswith("e") else stems.stem(bare, "")
 
 
 def _turned_alike(words: _Words, line: _Line) -> bool:
@@ -210,7 +252,7 @@ def _words(text: str) -> _Words:
     strong: set[str] = set()
     other: set[str] = set()
     for n, (token, word) in enumerate(zip(tokens, plain, strict=True)):
-        if word in empty or (len(word) == 1 and not word.isdigit() and word.isascii()):
+        if empty.issuperset(word.split("'")) or (len(word) == 1 and not word.isdigit() and word.isascii()):
             continue
         named = token[0].isupper() and not (n == 0 and CUE.fullmatch(token))
         particular = named or any(letter.isdigit() for letter in token)

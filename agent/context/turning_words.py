@@ -42,134 +42,41 @@ _OPPOSITES = """
 am=a.m pm=p.m
 on=onto in=into=inside out=outside under=underneath=beneath=below over=above off beside=next behind front
 from to
-with without
-for against
 he=him=his=himself she=her=hers=herself
 me=my=mine=i you=your=yours
-always=every usually=often sometimes rarely=seldom
 can=may=could must should
 all=every=each=everybody=everyone some=few half
-like=likes=love=loves=enjoy=enjoys hate=hates=dislike=dislikes
-open=opens=opened close=closes=closed=shut
-arrive=arrives=arrived=arriving leave=leaves=left=departs=departed
-buy=buys=bought sell=sells=sold rent=rents=rented
 win=wins=won lose=loses=lost
-left right
-yes no
-true false=wrong
-first second third last
-morning noon=midday afternoon evening night
-today tomorrow yesterday
-big=large small
-hot cold warm
-old new
-early late
-start=starts=begins=began end=ends=ended stop=stops=stopped
-red blue green yellow white black brown grey=gray pink orange purple violet
-one two three four five six seven eight nine ten eleven twelve half
-north south east west
-top bottom middle
-mother father sister brother son daughter wife husband
 auf unter über neben hinter im=in=ins aus an=am=ans
 von=vom zu=zum=zur nach
-mit ohne
-für gegen
 er=ihm=ihn=sein=seine=seinen=seinem sie=ihr=ihre=ihren=ihrem
 ich=mir=mich=mein=meine=meinen=meinem du=dir=dich=dein=deine=deinen
-immer=jedes=jeden=jede meistens=oft manchmal selten
 darf=kann=dürfen=können=darfst muss=müssen=musst soll=sollen
-alle=jeder einige=manche
-mag=mögen=liebt=liebe hasst=hasse=hassen
 öffnet=offen=auf schließt=geschlossen=zu
-kommt=ankommt=kommen fährt=geht=abfährt
-gekauft=kauft verkauft gemietet
-gewonnen verloren
-links rechts
-richtig falsch
-erste=ersten=erster zweite=zweiten=zweiter dritte=dritten letzte=letzten
-morgens mittags nachmittags abends nachts
-heute morgen gestern
-groß=große=großen klein=kleine=kleinen
-heiß=heiße kalt=kalte warm=warme
-alt=alte=alten neu=neue=neuen
-rot=rote=roten=roter blau=blaue=blauen grün=grüne=grünen gelb=gelbe=gelben weiß=weiße=weißen schwarz=schwarze=schwarzen
 ein=eine=einen zwei drei vier fünf sechs sieben acht neun zehn elf zwölf halb
 sur=dessus sous=dessous dans devant derrière hors
 de=du=d'=depuis à=au=aux vers
-avec sans
-pour contre
 il=lui elle
 je=j'=moi=mon=ma=mes tu=toi=ton=ta=tes
-toujours souvent parfois rarement
-peut=peux=pouvons doit=dois=devons
-tous=toutes=tout certains=quelques
-aime=aimons=adore=adorons déteste=détestons
-ouvre=ouvert=ouverte ferme=fermé=fermée
-arrive=arrivons part=partons
-acheté=achète vendu=vend loué=loue
-gauche droite
-vrai faux
-premier=première deuxième=second=seconde troisième dernier=dernière
-matin midi après-midi soir nuit
-aujourd'hui demain hier
-grand=grande petit=petite
-chaud=chaude froid=froide
-vieux=vieille=ancien nouveau=nouvelle
-rouge bleu=bleue vert=verte jaune blanc=blanche noir=noire
 un=une deux trois quatre cinq six sept huit neuf dix onze douze
-lundi mardi mercredi jeudi vendredi samedi dimanche
-janvier février mars avril mai juin juillet août septembre octobre novembre décembre
 sobre=encima bajo=debajo dentro fuera detrás delante
-con sin
 por para contra
 él ella
 yo=mi=mí=me tú=tu=te
-siempre mucho=menudo veces
-puede=puedo debe=debo
-todos=todas algunos=algunas
-gusta=encanta=amo odio=odia
-abre=abierto cierra=cerrado
-llega sale
-compré=compró vendí=vendió
-izquierda derecha
-primero=primera segundo=segunda último=última
-mañana tarde noche
-hoy ayer
-grande pequeño=pequeña
-viejo=vieja nuevo=nueva
-rojo=roja azul verde amarillo=amarilla blanco=blanca negro=negra
-dos tres cuatro cinco seis siete ocho nueve diez
-lunes martes miércoles jueves viernes sábado domingo
-enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
 sopra=su=sul=sulla sotto dentro fuori dietro davanti
 da=dal=dalla a=al=alla
-con senza
-per contro
 lui=lo lei=la
 io=mi=mio=mia=me tu=ti=tuo=tua=te
-sempre spesso volte
-può=posso deve=devo
-tutti=tutte alcuni=alcune
-piace=adoro=ama odio=odia
-apre=aperto chiude=chiuso
-arriva parte
-sinistra destra
-primo=prima secondo=seconda ultimo=ultima
-mattina pomeriggio sera notte
-oggi domani ieri
-rosso=rossa blu verde giallo=gialla bianco=bianca nero=nera
 due tre quattro cinque sei sette otto nove dieci
-lunedì martedì mercoledì giovedì venerdì sabato domenica
-gennaio febbraio aprile maggio giugno luglio agosto settembre ottobre dicembre
 op onder boven naast achter
 van naar
 hij=hem=zijn zij=haar
-altijd vaak soms zelden
 ik=mij=mijn jij=jou=jouw
-maandag dinsdag woensdag donderdag vrijdag zaterdag zondag
-segunda-feira terça-feira quarta-feira quinta-feira sexta-feira
 """
-"""Words of which one excludes the others, a line each. A line of a note that holds another one than the sentence contradicts it."""
+"""Small words of which one excludes the others, a line each. A line of a note that holds another one than the sentence contradicts it.
+
+Only groups with a stop word are here: any other word in the place of one that was said is seen without a list (``told.py``).
+"""
 
 
 @cache

@@ -195,7 +195,7 @@ async def test_the_request_names_the_real_date_and_asks_for_silence(room: Make) 
 async def test_a_half_written_call_poisons_neither_flush_nor_session(room: Make) -> None:
     """Known defect 9769: a half tool call of a broken stream made every later request invalid."""
     r = room("ok")
-    await r.say("hello there")
+    await r.say("hello")
     broken = AssistantMessage(
         content=(ToolCall(id="x", name="write", arguments=None, raw='{"pa'),),
         model="m",

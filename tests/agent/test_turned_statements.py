@@ -99,6 +99,104 @@ def test_what_the_model_noted_in_its_own_words_is_not_repeated(said: str, noted:
     assert kept_statements([said], f"# Tuesday\n\n{noted}\n") == []
 
 
+REPLACED = (
+    ("The rake leans behind the barn.", "The rake leans behind the stable."),
+    ("Nora wants to become a nurse.", "Nora wants to become a pilot."),
+    ("Our lodger pays by cheque every month.", "Our lodger pays by transfer every month."),
+    ("The judge allowed the appeal.", "The judge dismissed the appeal."),
+    ("The tyres of the trailer are flat.", "The tyres of the trailer are mended."),
+    ("Ingo hat den Antrag gestellt.", "Ingo hat den Antrag zurückgezogen."),
+    ("Das Tor klemmt bei Regen.", "Das Tor quietscht bei Regen."),
+    ("Die Hecke wird im Herbst geschnitten.", "Die Hecke wird im Herbst gerodet."),
+    ("Le râteau est derrière la grange.", "Le râteau est derrière la remise."),
+    ("Nora veut devenir infirmière.", "Nora veut devenir pilote."),
+    ("Le juge a accueilli le recours.", "Le juge a rejeté le recours."),
+    ("El rastrillo está detrás del granero.", "El rastrillo está detrás del establo."),
+    ("Nora quiere ser enfermera.", "Nora quiere ser piloto."),
+    ("El juez admitió el recurso.", "El juez desestimó el recurso."),
+    ("Il rastrello è dietro il fienile.", "Il rastrello è dietro la stalla."),
+    ("Nora vuole diventare infermiera.", "Nora vuole diventare pilota."),
+    ("Il giudice ha accolto il ricorso.", "Il giudice ha respinto il ricorso."),
+    ("De hark staat achter de schuur.", "De hark staat achter de stal."),
+    ("Nora wil verpleegster worden.", "Nora wil piloot worden."),
+    ("O ancinho está atrás do celeiro.", "O ancinho está atrás do estábulo."),
+    ("Nora quer ser enfermeira.", "Nora quer ser piloto."),
+    ("My cousin Rut sings in the choir.", "My cousin Rut conducts the choir."),
+    ("Mon cousin Élie vient en train.", "Ma cousine Élie vient en train."),
+    ("In fact the rake leans behind the barn now.", "Actually the rake leans behind the stable now."),
+)
+
+
+@pytest.mark.parametrize("everything", [True, False])
+@pytest.mark.parametrize(("before", "after"), [*REPLACED, *((b, a) for a, b in REPLACED)])
+def test_an_update_with_another_word_in_the_place_of_one_is_kept_in_every_language(
+    before: str, after: str, everything: bool
+) -> None:
+    assert kept_statements([before, after], f"## Facts\n- {before}\n", everything=everything) == [after]
+
+
+PARAPHRASES = (
+    ("The plumber is coming on Thursday afternoon to fix the kitchen tap.", "- Plumber comes Thursday afternoon (kitchen tap)"),
+    ("My wife is allergic to penicillin.", "- Wife: allergic to penicillin"),
+    ("I prefer short answers in the morning.", "- Prefers short answers in the morning"),
+    ("We keep the spare key under the third flower pot.", "- Spare key: under the third flower pot"),
+    ("I really like the green curtains in the living room.", "- Likes the green curtains (living room)"),
+    ("Anna is moving to Kiel in May.", "- Anna moves to Kiel in May"),
+    ("Oh and by the way, Tom's piano lesson is now on Wednesdays.", "- Tom's piano lesson: Wednesdays"),
+    ("The boiler makes a strange noise when it's cold outside.", "- Boiler: strange noise when cold outside"),
+    ("Could you remember that the gate code is 4711?", "- Gate code 4711"),
+    ("We decided to paint the fence grey.", "- Decision: paint the fence grey"),
+    ("I told Petra that we can't come on Sunday.", "- Told Petra: can't come on Sunday"),
+    ("My brother works for the railway in Derby.", "- Brother works for the railway in Derby"),
+    ("The children sleep in the attic this winter.", "- Children sleep in the attic this winter"),
+    ("Yesterday I bought a new mattress for the guest room.", "- Bought a new mattress for the guest room"),
+    ("I've been taking vitamin D since October.", "- Takes vitamin D since October"),
+    ("I want to learn Portuguese before the trip.", "- Wants to learn Portuguese before the trip"),
+    ("Please always call me Bob.", "- Wants to be called Bob"),
+    ("The car needs new tyres before winter.", "- Car: new tyres needed before winter"),
+    ("Our neighbour feeds the cat while we're away.", "- Neighbour feeds cat when away"),
+    ("The rent went up to 940 euros in March.", "- Rent: 940 euros since March"),
+    ("I have decided that we will go with the oak floor.", "- Floor: oak"),
+    ("My knee hurts again after running.", "- Knee pain after running"),
+    ("The school trip costs 85 euros and is due on Friday.", "- School trip: 85 euros, due Friday"),
+    ("Mum has an appointment with the eye doctor on 4 June at 9.", "- Mum: eye doctor appointment 4 June, 9:00"),
+    ("We don't want any more plastic toys.", "- No more plastic toys"),
+    ("I'm reading Middlemarch at the moment.", "- Reading Middlemarch"),
+    ("The blue bin is collected every second Tuesday.", "- Blue bin: every second Tuesday"),
+    ("My favourite cake is lemon drizzle.", "- Favourite cake: lemon drizzle"),
+    ("Uncle Clive passed the eye test.", "- Uncle Clive: passed eye test"),
+    ("He got a dog called Rufus from the shelter.", "- Has a dog, Rufus, from the shelter"),
+    ("Meine Frau verträgt keine Laktose.", "- Frau verträgt keine Laktose"),
+    ("Der Klempner kommt am Donnerstag wegen dem Wasserhahn.", "- Klempner: Donnerstag, Wasserhahn"),
+    ("Ich möchte morgens kurze Antworten haben.", "- Möchte morgens kurze Antworten"),
+    ("Der Ersatzschlüssel hängt in der Garage.", "- Ersatzschlüssel: Garage"),
+    ("Wir haben uns für das graue Sofa entschieden.", "- Entscheidung: graues Sofa"),
+    ("Anna zieht im Mai nach Kiel.", "- Anna: Umzug nach Kiel im Mai"),
+    ("Die Kinder schlafen im Winter unter dem Dach.", "- Kinder schlafen im Winter unter dem Dach"),
+    ("Mein Bruder arbeitet jetzt bei der Bahn.", "- Bruder arbeitet bei der Bahn"),
+    ("Ich lese gerade den Zauberberg.", "- Liest den Zauberberg"),
+    ("Bitte sag immer Bob zu mir.", "- Will Bob genannt werden"),
+    ("Ma femme est allergique à la pénicilline.", "- Femme : allergique à la pénicilline"),
+    ("Le plombier vient jeudi après-midi pour le robinet.", "- Plombier jeudi après-midi (robinet)"),
+    ("La clé de secours est dans le garage.", "- Clé de secours : garage"),
+    ("J'ai acheté un nouveau matelas pour la chambre d'amis.", "- A acheté un nouveau matelas (chambre d'amis)"),
+    ("Mon frère travaille à la gare de Dijon.", "- Frère travaille à la gare de Dijon"),
+    ("On a décidé de peindre la clôture en gris.", "- Décision : peindre la clôture en gris"),
+    ("Mi mujer es alérgica a la penicilina.", "- Mujer: alérgica a la penicilina"),
+    ("La llave de repuesto está en el garaje.", "- Llave de repuesto: garaje"),
+    ("Mi hermano trabaja en la estación de Toledo.", "- Hermano: trabaja en la estación de Toledo"),
+    ("Mia moglie è allergica alla penicillina.", "- Moglie allergica alla penicillina"),
+    ("La chiave di scorta è nel garage.", "- Chiave di scorta: garage"),
+    ("Il nonno vuole gigli sulla tomba.", "- Nonno: gigli sulla tomba"),
+)  # fmt: skip
+MOST_COPIED_AGAIN = 0.4
+
+
+def test_of_what_the_model_noted_more_shortly_most_is_not_copied_again() -> None:
+    copied = [said for said, noted in PARAPHRASES if kept_statements([said], f"## Notes\n{noted}\n")]
+    assert len(copied) <= MOST_COPIED_AGAIN * len(PARAPHRASES), copied
+
+
 NAMES = st.permutations(["Anna", "Ben", "Carla", "Dora"])
 
 
