@@ -134,8 +134,8 @@ def _kept_before(context: SessionContext, start: str, until: datetime) -> str | 
 
 
 async def _slug(context: SessionContext, lines: Sequence[_Line]) -> str:
-    """Ask the model for a title; an empty text when it has none to give."""
-    if context.model.name == NOTEBOOK:
+    """Ask the model for a title; an empty text when it has none to give, and in a group: no name holds words that may be forgotten."""
+    if context.model.name == NOTEBOOK or context.audience.kind == "group":
         return ""
     text = _ORDER + "\n".join(f"{line.who}: {line.text}" for line in lines)[-TITLE_CHARS:]
     order = UserMessage(content=(Text(text=text),), at=context.clock.now())

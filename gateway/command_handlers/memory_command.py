@@ -34,6 +34,7 @@ MOST_OPEN: Final = 3
 _USAGE: Final = (
     "`/memory forget me` asks my owner to remove all that you said here, `/memory forget WORDS` what you said with these words."
 )
+_IN_PRIVATE: Final = "`/memory forget` is for groups: in private, tell me what to forget."
 
 
 class Removed(Protocol):
@@ -86,7 +87,7 @@ class MemoryCommand:
                     return await self._decided(verb, rest, message), ()
         except StorageFailed as error:
             return f"💾 Nothing was changed, because it could not be stored ({error}). {error.hint}".strip(), ()
-        return f"“{argument[:40]}” is nothing that /memory can do. Without an argument it shows my notes. {_USAGE}", ()
+        return f"“{argument[:40]}” is nothing that /memory can do. Without an argument it shows my notes. {_usage(message)}", ()
 
     async def _shown(self, message: RoutedMessage) -> Reply:
         audience, agent = message.route.audience, self._agents[message.route.agent]
@@ -94,8 +95,8 @@ class MemoryCommand:
         if audience.kind != "owner":
             where = "this group" if audience.kind == "group" else "you"
             if not files:
-                return f"I have no notes about {where} yet. {_USAGE}", ()
-            return f"My notes about {where}, the newest first:\n\n{_excerpt(files)}\n\n{_USAGE}", ()
+                return f"I have no notes about {where} yet. {_usage(message)}", ()
+            return f"My notes about {where}, the newest first:\n\n{_excerpt(files)}\n\n{_usage(message)}", ()
         requests = await self._requests.all()
         lines = [f"- {path}: {counted(text.count(chr(10)) + 1, 'line')}" for path, text in files[:15]]
         more = f"\n… and {len(files) - 15} more" if len(files) > 15 else ""  # noqa: PLR2004 - as many as are shown
@@ -107,7 +108,7 @@ class MemoryCommand:
         """Pass a wish on to the owner; an owner's own is carried out."""
         inbound, route = message.inbound, message.route
         if inbound.conversation.kind != "group":
-            return "`/memory forget` is for groups: in private, tell me what to forget."
+            return _IN_PRIVATE
         everything = phrase.casefold() in {"me", "all", "everything"}
         if not everything and not SHORTEST <= len(phrase) <= LONGEST:
             return f"Say which words, {SHORTEST} to {LONGEST} characters. {_USAGE}"
@@ -213,6 +214,10 @@ def _who(request: ForgetRequest) -> str:
 
 def _place(request: ForgetRequest) -> ChatAddress:
     return ChatAddress.parse(request.place, space=request.space or None)
+
+
+def _usage(message: RoutedMessage) -> str:
+    return _USAGE if message.inbound.conversation.kind == "group" else _IN_PRIVATE
 
 
 def _notes_of(agent: RunningAgent, audience: Audience) -> list[tuple[str, str]]:

@@ -177,6 +177,42 @@ async def test_a_groups_notes_are_nobody_elses(home: Home) -> None:
         assert (await agent.memory.search("safe", audience=OWNER)).hits
 
 
+class Naming(Seen):
+    """A model that makes a title from the talk."""
+
+    def __call__(self, request: Request) -> Any:
+        return "dentist visit" if "[Title request]" in request.messages[-1].text else super().__call__(request)
+
+
+async def test_the_note_of_a_groups_ended_conversation_is_named_after_its_time_and_no_word_of_the_talk(home: Home) -> None:
+    home.seen = Naming()
+    async with home.lived_in(groups=RULES) as gateway:
+        agent = gateway.agents["main"]
+        await home.peer.say(ANNA, f"{BOT} the dentist is on Monday", name="Anna", chat=FAMILY)
+        await home.says(1, FAMILY)
+        await home.peer.say(ANNA, "hello, the dentist is on Monday")
+        await home.says(1)
+        for chat in (FAMILY, ANNA):
+            await home.peer.say(ANNA, f"/new{BOT}" if chat == FAMILY else "/new", name="Anna", chat=chat)
+            await home.says(2, chat)
+        await agent.quiet()
+        named = sorted(path.stem[11:] for path in (home.root / "workspace/memory").rglob("2???-??-??-*.md"))
+        ends = [name for name in named if not name.endswith("said")]
+        assert [name for name in ends if not name.isdecimal()] == ["dentist-visit"]
+        assert len(ends) == 2
+
+
+async def test_a_guest_is_not_offered_in_private_what_is_for_groups(home: Home) -> None:
+    async with home.lived_in(groups=RULES, allowFrom=[ANNA, BEN]):
+        await home.peer.say(ANNA, "hello")
+        await home.says(1)
+        for count, command in enumerate(("/memory", "/memory forget me", "/memory dance"), 1):
+            await home.peer.say(BEN, command, name="Ben")
+            answer = (await home.says(count, BEN))[-1]
+            assert "/memory forget is for groups: in private, tell me what to forget." in answer
+            assert "asks my owner" not in answer
+
+
 def transcript(path: Path, *bodies: Any) -> Path:
     opened = Opened(agent="main", session="s", key="agent:main:telegram:group:-1")
     path.write_bytes(
