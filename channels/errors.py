@@ -53,7 +53,14 @@ class NotStored(ChannelError):
 
 
 class MailProblem(ChannelError):
-    """A mail server cannot be reached, refuses something, or has no such mail or folder."""
+    """A mail server cannot be reached, refuses something, or has no such mail or folder.
+
+    ``quotes``: names of folders are in the hint, which others who share them may have chosen.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", quotes: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.quotes = quotes
 
 
 class NotFetched(ChannelError):

@@ -110,7 +110,7 @@ class Cron(CheckedTool[CronArguments]):
         try:
             return await self._jobs.perform(arguments, context)
         except JobRefused as refused:
-            return failed(str(refused), refused.hint)
+            return failed(str(refused), refused.hint, refused.sources)
 
 
 def _missing(wish: CronArguments) -> str:

@@ -90,11 +90,12 @@ class GrepFiles(CheckedTool[GrepArguments]):
         return replace(outcome, sources=await asyncio.to_thread(self._sources, found[:MAX_MATCHES]))
 
     def _sources(self, found: list[dict[str, Any]]) -> tuple[str, ...]:
-        """Return the sources of the untrusted lines among those found; of a line that was cut its whole file counts."""
+        """Return the sources of the untrusted lines and names among those found; of a line that was cut its whole file counts."""
         known = self._access.untrusted
         with known.checked_once():
             return merged(
-                *(known.of(PurePosixPath(one["path"]), one["text"] if len(one["text"]) < _WIDTH else None) for one in found)
+                *(known.of(PurePosixPath(one["path"]), one["text"] if len(one["text"]) < _WIDTH else None) for one in found),
+                *(known.of_path(path) for path in dict.fromkeys(PurePosixPath(one["path"]) for one in found)),
             )
 
     def _collect(self, arguments: GrepArguments, context: ToolContext) -> _Haystack:

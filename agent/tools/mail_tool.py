@@ -137,7 +137,7 @@ class MailTool(CheckedTool[MailArguments]):
         try:
             return await self._mailboxes.perform(arguments, context)
         except MailRefused as refused:
-            return failed(str(refused), refused.hint)
+            return failed(str(refused), refused.hint, refused.sources)
 
 
 def _missing(wish: MailArguments) -> str:

@@ -111,14 +111,16 @@ def _sources_of(access: FileToolContext, hit: Hit) -> tuple[str, ...]:
     known, path = access.untrusted, PurePosixPath(hit.path)
     if hit.source == "sessions":
         return known.of_session(path.name)
+    named = known.of_path(path)
     if whole := known.of(path) or known.of(path, hit.snippet):
         try:
             lines = access.sandbox.read(path).data.decode("utf-8", "replace").splitlines()
         except WorkspaceFileError:  # the index knows an older state of it
-            return whole
+            return merged(whole, named)
         pieces = hit.pieces or ((hit.start_line, hit.end_line),)
-        return known.of(path, "\n".join([*(line for first, last in pieces for line in lines[first - 1 : last]), hit.snippet]))
-    return ()
+        shown = "\n".join([*(line for first, last in pieces for line in lines[first - 1 : last]), hit.snippet])
+        return merged(known.of(path, shown), named)
+    return named
 
 
 def _fitted(excerpt: Excerpt, max_chars: int) -> str:

@@ -28,8 +28,8 @@ _TIMES: Final = 1000
 """How many of the latest times of recording are told apart; commands, for which they are asked, seldom run for long."""
 _TAINT: Final = b'"taint":["'
 """What the line of an entry holds that has untrusted sources (``agent.messages.Taint``)."""
-_RECEIVING: Final = frozenset({INBOX, "memory/peers", "memory/groups"})
-"""Folders of received files, and of notes of guests and groups: they have names of ours."""
+_OUR_FOLDERS: Final = frozenset({INBOX, "memory", "memory/peers", "memory/groups", "skills"})
+"""Folders of notes, of received files, of guests, groups and skills: they have names of ours."""
 _SKILLS: Final = "skills"
 _IN_SKILL: Final = 2
 """Parts of the path of a skill's folder."""
@@ -212,11 +212,15 @@ class UntrustedFiles:
 
     def of_name(self, path: PurePosixPath) -> tuple[str, ...]:
         """Return the sources that may have chosen the name of a file or folder."""
-        if str(path).casefold() in _RECEIVING:
+        if str(path).casefold() in _OUR_FOLDERS:
             return ()
         if kind := _lies_outside(path):
             return (source(kind, str(path)),)
         return self._of(path).get(NAME, ())
+
+    def of_path(self, path: PurePosixPath) -> tuple[str, ...]:
+        """Return the sources that may have chosen a name on the way to a file, its own included."""
+        return merged(*(self.of_name(one) for one in (path, *path.parents) if one.parts))
 
     def of_session(self, name: str) -> tuple[str, ...]:
         """Return the session itself as a source where untrusted text was in view in it. ``name`` is its id, or that with ``.jsonl``."""

@@ -74,17 +74,20 @@ class AgentJobs:
         if wish.action == "list":
             return self._listed(await self._visible(context), context)
         found = await self._job_named(wish, context)
-        if wish.action == "run":
-            return await self._ran(found, context)
-        if wish.action == "log":
-            return await self._log_of(found, context)
-        return await self._altered(found, wish, context)
+        try:
+            if wish.action == "run":
+                return await self._ran(found, context)
+            if wish.action == "log":
+                return await self._log_of(found, context)
+            return await self._altered(found, wish, context)
+        except UsageError as error:
+            raise JobRefused(str(error), hint=error.hint, sources=found.sources) from error
 
     async def _altered(self, job: Job, wish: CronArguments, context: ToolContext) -> Outcome:
         match wish.action:
             case "remove":
                 await self._service.remove(job.id)
-                return Outcome(text=f"{named(job)} is removed.", details={"job": job.id})
+                return Outcome(text=f"{named(job)} is removed.", details={"job": job.id}, sources=job.sources)
             case "pause":
                 job = await self._service.pause(job.id)
             case "resume":
@@ -135,6 +138,7 @@ class AgentJobs:
             changes["kind"] = kind
         if wish.name and wish.name.strip():
             changes["name"] = " ".join(wish.name.split())
+            changes["sources"] = merged(changes.get("sources", job.sources), self._sources(context))
         if wish.to or (wish.kind and kind == "message" and job.deliver == "none"):
             changes["deliver"] = self._deliver(wish.to, kind, context)
         if session := self._session(wish, context):
@@ -188,10 +192,13 @@ class AgentJobs:
         found = [job for job in jobs if job.id == wanted] or [job for job in jobs if job.name.casefold() == wanted]
         if len(found) == 1:
             return found[0]
-        there = ", ".join(f"{job.id} “{job.name}”" for job in (found or jobs)[:10])
+        shown = (found or jobs)[:10]
+        there = ", ".join(f"{job.id} “{job.name}”" for job in shown)
+        sources = merged(*(job.sources for job in shown))
         if found:
-            raise UsageError(f"{len(found)} jobs have the name {wish.job!r}", hint=f"Use an id: {there}")
-        raise UsageError(f"there is no job {wish.job!r} here", hint=f"There is: {there}" if there else "There are no jobs yet.")
+            raise JobRefused(f"{len(found)} jobs have the name {wish.job!r}", hint=f"Use an id: {there}", sources=sources)
+        hint = f"There is: {there}" if there else "There are no jobs yet."
+        raise JobRefused(f"there is no job {wish.job!r} here", hint=hint, sources=sources)
 
     def _found_from_thread(self, wish: CronArguments, context: ToolContext) -> Job:
         return asyncio.run_coroutine_threadsafe(self._job_named(wish, context), self._loop).result(_PATIENCE)
@@ -201,7 +208,8 @@ class AgentJobs:
         if runs and runs[0].by_hand and timedelta() <= context.now - runs[0].at < _JUST_NOW:
             raise UsageError(f"{job.id} was started less than a minute ago", hint="Its result comes by itself.")
         await self._service.run_now(job.id, f"{context.turn}/{context.call}")
-        return Outcome(text=f"{named(job)} is started now. {target(job)}", details={"job": job.id})
+        text = f"{named(job)} is started now. {target(job)}"
+        return Outcome(text=text, details={"job": job.id}, sources=job.sources)
 
     async def _log_of(self, job: Job, context: ToolContext) -> Outcome:
         runs = run_lines(await self._service.log(job.id, _LOG), self._zone, context.now)

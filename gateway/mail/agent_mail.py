@@ -21,6 +21,7 @@ from gateway.mail.letter_writing import LetterWriter
 from gateway.mail.mail_sending import MailSender
 from gateway.mail.message_ids import MessageId, parse_id
 from gateway.mail.message_text import MessageTexts
+from gateway.mail.refusals import FOLDERS
 from gateway.mail.search_query import criteria_of
 from gateway.settings.mail_settings import MailAccount
 
@@ -127,7 +128,7 @@ class AgentMail:
                 f"{name}: {account.sender}{'' if account.smtp else ' (cannot send)'}; INBOX: {count:,} mails, {unread:,} unread"
             )
             lines += [f"  {one.name}{f' ({one.use})' if one.use else ''}" for one in folders if one.can_hold][:100]
-        return Outcome(text="\n".join(lines))
+        return Outcome(text="\n".join(lines), sources=FOLDERS)
 
     async def _list(self, wish: MailArguments, context: ToolContext) -> Outcome:
         account, query = self._account(wish), (wish.query or "").strip()

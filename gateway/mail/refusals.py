@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from agent.errors import MailRefused
 from channels.common.mail.explanations import explained
 from channels.common.mail.login import MailboxNames
 from channels.common.mail.server_settings import MailServer
 from channels.errors import MailProblem
 from gateway.base.installation import how_to_add
+
+FOLDERS: Final = ("mail:folders",)
+"""The source of names of folders: who shares one chooses its name."""
 
 
 def names_of(account: str) -> MailboxNames:
@@ -22,7 +27,7 @@ def refused(error: BaseException, account: str, server: MailServer, protocol: st
 
 def refusal(problem: MailProblem) -> MailRefused:
     """Return a problem with a mailbox as an error of the tool."""
-    return MailRefused(str(problem), hint=problem.hint)
+    return MailRefused(str(problem), hint=problem.hint, sources=FOLDERS if problem.quotes else ())
 
 
 def missing(error: ImportError) -> MailRefused:

@@ -242,6 +242,24 @@ async def test_looking_is_never_asked_about_and_taking_away_ones_own_only_with_u
     assert await table.act(action="remove", job="nosuch") is None
 
 
+async def test_whatever_an_answer_repeats_of_a_job_of_others_is_fenced_and_taints(table: Table) -> None:
+    taint = frozenset({"web:evil.example"})
+    for text in ("EVIL one", "EVIL two"):
+        add = {"action": "add", "when": "every 2h", "text": text, "kind": "task", "name": text}
+        await table.tool.run(add, table.context(taint=taint))
+    await table.done("add", when="every 2h", text="Water", name="water")
+    one = next(job.id for job in await table.bench.jobs.list() if job.name == "EVIL one")
+    for action in ("pause", "resume", "log", "run", "run", "nothing", "remove"):
+        wanted = {"action": "remove", "job": "nosuch"} if action == "nothing" else {"action": action, "job": one}
+        outcome = await table.tool.run(wanted, table.context())
+        assert outcome.sources == ("web:evil.example",), outcome.text
+    assert (await table.call("run", job="water")).sources == ()
+
+    renamed = {"action": "change", "job": "water", "name": "EVIL name"}
+    await table.tool.run(renamed, table.context(taint=taint))
+    assert (await table.call("log", job="EVIL name")).sources == ("web:evil.example",)
+
+
 async def test_text_that_was_written_with_untrusted_text_in_view_says_so_until_the_owner_approved_it(table: Table) -> None:
     taint = frozenset({"web:evil.example"})
     call = {"action": "add", "when": "every day at 9", "kind": "task"}

@@ -38,7 +38,7 @@ async def send(state: Path, settings: MailSettings, arguments: dict[str, object]
     act = await asyncio.to_thread(tool.act_of, arguments, context)
     outcome = await tool.run(arguments, context)
     connections.close()
-    told = {"text": outcome.text, "error": outcome.is_error, "details": act.details if act else ""}
+    told = {"text": outcome.text, "error": outcome.is_error, "details": act.details if act else "", "sources": outcome.sources}
     sys.stdout.write(json.dumps(told))
 
 

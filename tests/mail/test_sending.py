@@ -207,6 +207,16 @@ async def test_an_answer_goes_to_the_thread_and_marks_the_mail(desk: Desk, peer:
     assert any("R" in path.name.rpartition(":2,")[2] for path in desk.dovecot.maildir(desk.user).glob("cur/*"))
 
 
+async def test_names_of_folders_are_untrusted_since_who_shares_one_chooses_it(desk: Desk) -> None:
+    listed = await desk.send({"action": "folders"})
+    refused = await desk.send({"action": "list", "folder": "Nowhere"})
+    assert listed is not None
+    assert refused is not None
+    assert "Sent Messages" in listed["text"]
+    assert "there is no folder 'Nowhere' (there is" in refused["text"]
+    assert listed["sources"] == refused["sources"] == ["mail:folders"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

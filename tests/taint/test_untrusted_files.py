@@ -139,6 +139,19 @@ async def test_a_name_that_was_chosen_with_untrusted_text_in_view_taints_a_listi
     assert (await place.do("list")).taint == WEB
 
 
+@pytest.mark.parametrize("path", ["memory/obey.md", "memory/obey/mine.md"])
+async def test_a_name_that_was_chosen_with_untrusted_text_in_view_taints_what_is_found_in_it(place: Place, path: str) -> None:
+    await place.do("write", TAINTED, path=path, content="Mal's\n")
+    await place.do("write", path=path, content="zebra\n", mode="append")
+    (place.root / "memory" / "own.md").write_text("giraffe\n")
+    assert (await place.do("grep", pattern="zebra")).taint == WEB
+    assert (await place.do("grep", pattern="giraffe")).taint == ()
+    for name, taint in ((path, WEB), ("memory/own.md", ())):
+        line = 2 if name == path else 1
+        place.hits = (Hit(path=name, start_line=line, end_line=line, score=1, snippet="zebra", source="memory"),)
+        assert (await place.do("memory_search", query="x")).taint == taint
+
+
 async def test_a_very_long_text_is_untrusted_as_a_whole(place: Place) -> None:
     await place.do("write", TAINTED, path="long.txt", content="\n".join(f"line {n}" for n in range(MOST_LINES + 2)))
     assert len(place.path.read_bytes()) < 200

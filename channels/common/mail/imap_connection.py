@@ -192,7 +192,7 @@ class ImapConnection:
         alike = [one for one in known if one.casefold() == folder.casefold()]
         if len(alike) == 1:
             return alike[0]
-        raise MailProblem(f"there is no folder {folder[:80]!r}", hint=f"there is {', '.join(known[:30])}")
+        raise MailProblem(f"there is no folder {folder[:80]!r}", hint=f"there is {', '.join(known[:30])}", quotes=True)
 
     def select(self, folder: str, *, writing: bool = False) -> Selected:
         """Open a folder, and find out anew how many mails it has."""
