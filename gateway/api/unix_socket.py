@@ -14,8 +14,10 @@ import stat
 from pathlib import Path
 
 from gateway.base.errors import HomebodyError
+from gateway.base.paths import user_name
 
 LONGEST = 100
+_FOREIGN = "belongs to another user"
 SOCKET = "gateway.sock"
 """The API's socket, in the state directory."""
 
@@ -73,9 +75,12 @@ def private_directory(path: Path, *, through_symlink: bool = True) -> None:
         entry = path.stat() if through_symlink else path.lstat()
         trouble = _unfit(entry)
         if trouble:
-            raise HomebodyError(
-                f"{path} {trouble}, so the gateway's socket cannot be there", hint=f"remove {path}, or run as its owner"
+            hint = (
+                f"Run as its owner: sudo -u {user_name(entry.st_uid)} homebody gateway"
+                if trouble == _FOREIGN
+                else f"move {path} away"
             )
+            raise HomebodyError(f"{path} {trouble}, so the gateway's socket cannot be there", hint=hint)
         if stat.S_IMODE(entry.st_mode) & 0o077:
             path.chmod(0o700)
     except OSError as error:
@@ -86,7 +91,7 @@ def _unfit(entry: os.stat_result) -> str:
     if not stat.S_ISDIR(entry.st_mode):
         return "is no directory"
     if entry.st_uid != os.getuid():
-        return "belongs to another user"
+        return _FOREIGN
     return "is shared by all users" if entry.st_mode & stat.S_ISVTX else ""
 
 

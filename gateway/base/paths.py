@@ -23,7 +23,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gateway.base.errors import SettingsError, StorageFailed, UsageError, access_hint
+from gateway.base.errors import IN_CONTAINER, SettingsError, StorageFailed, UsageError, access_hint
 
 YAML_NAME = "homebody.yaml"
 JSON_NAME = "homebody.json"
@@ -146,8 +146,10 @@ class Paths(Struct, frozen=True):
         """Create the folders with mode 0700; wider access to existing ones is removed.
 
         Raises StorageFailed for a folder that is a symbolic link (which could redirect the state), not a folder, owned by
-        another user, or not writable.
+        another user (also for root, whose files there its owner could not use), or not writable.
         """
+        for folder in (self.home, self.state):
+            _refuse_root(folder, state=folder == self.state)
         own = [self.home / "gateways", self.local] if self.gateway else []
         for folder in (self.home, self.state, *own, self.agents, self.memory, self.logs):
             private_folder(folder)
@@ -241,6 +243,35 @@ def _made(folder: Path) -> os.stat_result:
         raise _below_a_file(folder) from error
     except OSError as error:
         raise StorageFailed.from_os(error, "make this folder", folder) from error
+
+
+def _refuse_root(folder: Path, *, state: bool) -> None:
+    """Refuse root in a home of somebody else. In a container, where folders are mounted, only a state of somebody else is refused."""
+    if os.geteuid() != 0 or (not state and os.environ.get(IN_CONTAINER)):
+        return
+    try:
+        owner = folder.stat().st_uid
+    except OSError:
+        return
+    if owner != 0:
+        hint = (
+            access_hint(folder)
+            if os.environ.get(IN_CONTAINER)
+            else f"Run the command as its owner: sudo -u {user_name(owner)} homebody COMMAND"
+        )
+        raise StorageFailed(
+            "belongs to another user, and root would leave files there that are not theirs", where=str(folder), hint=hint
+        )
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user as sudo takes it: `#1000`, quoted, for one without a name."""
+    import pwd
+
+    try:
+        return shlex.quote(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return f"'#{uid}'"
 
 
 def _make_private(folder: Path, found: os.stat_result) -> None:
