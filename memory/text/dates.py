@@ -135,7 +135,7 @@ class _WrittenTime(Struct, frozen=True):
 class _Read(Struct, frozen=True):
     """What a query says of days: ranges, times of a year, relative dates, and dates in figures and in words.
 
-    ``text`` is the query with days of months in figures; positions are those in it.
+    ``text`` is the query with days of months in figures and whole names of months; positions are those in it.
     """
 
     text: str
@@ -157,8 +157,9 @@ def _read(question: str, today: date, order: Order) -> _Read:
     from memory.text.named_times import named_times
     from memory.text.open_ranges import joined_ranges, open_ranges
     from memory.text.relative_days import counted
+    from memory.text.short_months import with_whole_months
 
-    question = with_days_in_figures(question)
+    question = with_whole_months(with_days_in_figures(question))
     ranges = day_ranges(question, today, order)
     rest = _without(question, ranges)
     ranges += [*month_ranges(rest, today), *weekday_ranges(rest, today)]

@@ -47,7 +47,7 @@ def _of(said: dict[str, str | None], name: str) -> str:
 def _pattern() -> re.Pattern[str]:
     th, year = rf"(?:{DAY_ENDING}|[º°])?", r"(?:19|20)\d\d"
     written = (
-        rf"(?<![\d.])(?P<one>\d{{1,2}}){th}\s?(?:(?:of|de|di)\s)?(?P<name>{ONE_MONTH})\b(?:,?\s(?:del?\s)?(?P<year>{year}))?",
+        rf"(?<![\d.])(?P<one>\d{{1,2}}){th}\s?(?:(?:of|de|di)\s)?(?P<name>{ONE_MONTH})\b(?:\.?,?\s(?:del?\s)?(?P<year>{year}))?",
         rf"\b(?P<name2>{ONE_MONTH})\.?\s(?P<one2>\d{{1,2}})(?!\d)(?:{th},?\s(?P<year2>{year}))?",
         rf"(?<![\d./-])(?P<year3>{year})-(?P<other>\d\d)-(?P<one3>\d\d)(?!\d)",
     )
