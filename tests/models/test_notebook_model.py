@@ -318,3 +318,33 @@ def test_whatever_was_said_there_is_an_answer_and_always_the_same(request: Reque
 
 def _spec(name: str) -> ToolSpec:
     return ToolSpec(name=name, description="", parameters={"type": "object"})
+
+
+async def test_words_of_others_are_noted_with_whose_they_are_and_without_a_fence(talk: Talk) -> None:
+    def brought(head: str, text: str, source: str) -> str:
+        return f'{head}\n<untrusted 2c2208a7ef from="{source}">\n{text}\n</untrusted 2c2208a7ef>'
+
+    await talk.say(brought("[forwarded]", "The bank moves to Main Street 5.", "forwarded:Mallory"))
+    await talk.say(brought("[forwarded]", "[contact: Ben, +491511]", "forwarded:a_contact"))
+    reply = await talk.say(brought("[file: inbox/1-n.txt 8 bytes text/plain]", "line one", "file:n.txt"))
+    assert talk.page().splitlines()[2:] == [
+        "- Forwarded from Mallory: The bank moves to Main Street 5.",
+        "- Contact: Ben, +491511",
+        "- From the file n.txt: line one",
+        "- File: inbox/1-n.txt 8 bytes text/plain",
+    ]
+    assert reply == "Noted in `memory/2026-11-20.md`: 2 lines."
+
+
+@pytest.mark.parametrize("line", ["[🎲 shows 4]", "[sticker 👍]", "[file: x.txt could not be downloaded: it is too large]"])
+async def test_what_holds_no_words_leaves_no_line(talk: Talk, line: str) -> None:
+    assert (await talk.say(line)).startswith("There is nothing in that message that I can note")
+    assert not (talk.workspace / "memory" / "2026-11-20.md").exists()
+
+
+async def test_the_edit_of_an_answered_message_is_noted_as_a_correction(talk: Talk) -> None:
+    await talk.say("the bike lock code is 1234")
+    reply = await talk.say("[edited: the bike lock code is 9876]\n[The message]\nwhat is the bike lock code?")
+    assert "“Correction: The bike lock code is 9876”" in reply
+    assert "- Correction: The bike lock code is 9876" in talk.page()
+    assert "Correction" not in await talk.say("[edited: what is the lock code?]\n[The message]\nremember that A is one")

@@ -12,6 +12,7 @@ from typing import Literal
 
 from agent.models.notebook.lists import OnList, other_wish, section_of
 from agent.models.notebook.reminders import Remind, Reminders, reminder_in
+from agent.said_words import said_words
 from memory.text.late_pattern import LatePattern
 
 
@@ -50,7 +51,7 @@ class Show:
 class Talk:
     """Nothing to file or find: a greeting, thanks, a call for help, or something (a "task" on a schedule) that needs a language model."""
 
-    kind: Literal["greeting", "smalltalk", "thanks", "help", "empty", "beyond", "task", "reminder"]
+    kind: Literal["greeting", "smalltalk", "thanks", "help", "empty", "beyond", "task", "reminder", "wordless"]
 
 
 Intent = File | Ask | Forget | Show | Talk | Remind | Reminders
@@ -240,15 +241,14 @@ _LONGEST_SENTENCE = 20_000
 """Characters above which only the words at the very beginning are looked at."""
 
 
-_CONTEXT_ENDS = "\n[The message]\n"
-"""What stands between the lines that are told with a message and the message. Where a person wrote it, a backslash is in it."""
+def without_stamp(text: str) -> str:
+    """Return a message without its time stamp."""
+    return STAMP.sub("", text.strip()).strip()
 
 
 def owner_text(text: str) -> str:
-    """Return what the owner said, without a time stamp and what else is put before it."""
-    told = STAMP.sub("", text.strip()).strip()
-    _, ends, words = told.partition(_CONTEXT_ENDS)
-    return words.strip() if ends else told
+    """Return what the owner said, without a time stamp and what else the gateway put there."""
+    return said_words(without_stamp(text)).own
 
 
 def understand(text: str) -> Intent:
@@ -256,7 +256,9 @@ def understand(text: str) -> Intent:
     words = owner_text(text)
     bare = words.strip(ASKING + _FULL_STOPS + " ,，、\n")
     if not bare:
-        return Talk("help" if words.strip() == "?" else "empty")
+        if words.strip() == "?":
+            return Talk("help")
+        return Talk("wordless" if without_stamp(text) and not words else "empty")
     if len(words) > _LONGEST_SENTENCE:
         found = _FILE.match(words)
         return File(lines_of(found["fact"])) if found else Talk("beyond")

@@ -30,6 +30,7 @@ from agent.models.notebook.intents import (
     lines_of,
     list_wish,
     understand,
+    without_stamp,
 )
 from agent.models.notebook.lists import NAME as LISTS
 from agent.models.notebook.lists import OnList, is_empty, list_calls
@@ -42,6 +43,7 @@ from agent.models.notebook.replies import NO_MODEL, NOTICE, Asked, page_of, repl
 from agent.models.notebook.said_time import NOTHING
 from agent.models.notebook.search_ranking import content_words, forms, recall
 from agent.models.protocol import Request
+from agent.said_words import said_words
 from agent.taint import unfenced
 from agent.transcript.history_view import SUMMARY_HEAD
 
@@ -99,7 +101,7 @@ def answer(request: Request, *, notice: bool = True) -> AssistantMessage:
     tools = {tool.name for tool in request.tools}
     folder = _folder(request)
     place = _Place(folder, _headings(request.messages))
-    turns = [_Turn.of(message, place, tools) for message in _from_people(asked)]
+    turns = [turn for message in _from_people(asked) for turn in _Turn.all_of(message, place, tools)]
     if not turns and decided:  # the question was decided when the talk had gone on
         return _message(request, "\n\n".join(decided))
     wanted = {_key(call): call for turn in turns for call in turn.all_calls(done)}
@@ -158,6 +160,27 @@ class _Turn:
     calls: tuple[ToolCall, ...]
 
     @classmethod
+    def all_of(cls, message: UserMessage, place: _Place, tools: Collection[str]) -> list[_Turn]:
+        """Return what a message asks, and a note of what it corrects, of the words of others that it brings, and of its files."""
+        if message.automation:
+            return [cls.of(message, place, tools)]
+        words = said_words(without_stamp(message.text))
+        day, time = _moment(message)
+        lines = [f"Correction: {with_dates(line, day)}" for text in words.edits for line in _corrected(text)]
+        lines += [line for one in words.brought for line in one.lines]
+        lines += [f"File: {file}" for file in words.files]
+        own = [cls.of(message, place, tools)] if words.own or not lines else []
+        if not lines:
+            return own
+        then = ""
+        if own and isinstance(filed := own[0].asked.intent, File):
+            lines, then, own = [*filed.lines, *lines], filed.then, []
+        note = File(tuple(lines), then)
+        wanted = _calls(note, place, day, time)
+        missing = next((call.name for call in wanted if call.name not in tools), "")
+        return [cls(Asked(note, day, time, place.folder, lacks=missing), () if missing else wanted), *own]
+
+    @classmethod
     def of(cls, message: UserMessage, place: _Place, tools: Collection[str]) -> _Turn:
         """Understand a message. Its own stamp counts where it has one: that is in the owner's zone."""
         day, time = _moment(message)
@@ -205,6 +228,15 @@ class _Turn:
             if tasks or is_empty(done[_key(self.calls[0])])
             else ()
         )
+
+
+def _corrected(text: str) -> tuple[str, ...]:
+    """Return the lines of an edited message, unless it is a question or talk."""
+    understood = understand(text)
+    if isinstance(understood, File):
+        return understood.lines
+    asks = isinstance(understood, Show | Forget) or (isinstance(understood, Ask) and not understood.bare)
+    return () if asks or (isinstance(understood, Talk) and understood.kind != "beyond") else lines_of(text)
 
 
 def _dated(text: str, day: date) -> str:

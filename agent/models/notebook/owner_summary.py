@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from agent.messages import Message, UserMessage
-from agent.models.notebook.intents import Show, Talk, owner_text, understand
+from agent.models.notebook.intents import Show, Talk, owner_text, understand, without_stamp
 from agent.models.notebook.reminders import Reminders
+from agent.said_words import said_words
 from agent.transcript.history_view import SUMMARY_HEAD
 
 _SPEAKER = re.compile(r"^(Person|Agent(?: calls [^:\n]*)?|Result of [^:\n]*): ", re.MULTILINE)
@@ -19,12 +20,18 @@ _WIDTH = 240
 
 def summary_of(messages: Sequence[Message]) -> str:
     """What the owner said, in short lines, newest last: the summary of a notebook."""
-    heard = [owner_text(message.text) for message in messages[:-1] if isinstance(message, UserMessage)]
+    heard = [text for message in messages[:-1] if isinstance(message, UserMessage) for text in _told_in(message.text)]
     texts = [text for text in heard if _worth_keeping(text)] or _quoted(messages[-1].text)
     lines = [line.strip().removeprefix("- ") for text in texts for line in text.splitlines()]
     kept = [line[:_WIDTH] for line in lines if line and not line.startswith((SUMMARY_HEAD, _HEAD, _FORMER_HEAD))]
     body = "\n".join(f"- {line}" for line in list(dict.fromkeys(kept))[-_LINES:])
     return f"{_HEAD} (an extract made without a language model):\n\n{body or '- (nothing that lasts)'}"
+
+
+def _told_in(message: str) -> list[str]:
+    """Return what a message says, and the words of others that it brings, with whose they are."""
+    words = said_words(without_stamp(message))
+    return [words.own, *words.edits, *("\n".join(one.lines) for one in words.brought)]
 
 
 def _worth_keeping(text: str) -> bool:

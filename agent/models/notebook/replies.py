@@ -255,6 +255,7 @@ _TALK = {
     "thanks": "You are welcome.",
     "help": f"{ABILITIES}\n\n{NOTICE}\n\n{_BY_MEANING}",
     "empty": "That message was empty. Tell me something to remember, or ask for it.",
+    "wordless": "There is nothing in that message that I can note: no words, contact or place, and no file that arrived.",
     "reminder": "Say of what, and when: “remind me tomorrow at 9 to water the plants”.",
     "beyond": BEYOND,
     "task": f"{NO_MODEL}, so I could not do this.\n{HOW_TO_ADD_A_MODEL}",
