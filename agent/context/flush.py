@@ -23,7 +23,8 @@ from agent.context.note_writer import NoteWriter, Statement
 from agent.context.session_context import SessionContext
 from agent.context.window import is_cold
 from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, added, is_of_a_person
-from agent.taint import FILE, QUOTE, apart, within
+from agent.said_words import said_words
+from agent.taint import within
 from agent.transcript.entries import Entry, FlushBegun, FlushReceipt, Said
 from agent.transcript.history_view import trimmed
 
@@ -263,12 +264,9 @@ def statements_of(context: SessionContext) -> list[Statement]:
 
 def _statements_in(context: SessionContext, message: UserMessage) -> list[Statement]:
     """Return what a message says. The owner's own words are trusted, those that the message brings along are not."""
-    day, taint = context.day_of(message), frozenset(message.taint)
-    if not taint or context.audience.kind != "owner" or any(one.startswith("person:") for one in taint):
-        return [Statement(day, message.text, taint)]
-    own, brought = apart(message.text)
-    lines = own.splitlines(keepends=True)
-    about = [line for line in lines if line.startswith((QUOTE, FILE))]
-    own = "".join(line for line in lines if not line.startswith((QUOTE, FILE)))
-    brought = "\n".join([*about, brought])
-    return [Statement(day, own), Statement(day, brought, taint)] if brought.strip() else [Statement(day, own)]
+    day, taint, words = context.day_of(message), frozenset(message.taint), said_words(message.text)
+    said = [*words.edits, words.own]
+    brought = [*filter(None, [words.before]), *("\n".join(one.lines) for one in words.brought)]
+    owners = context.audience.kind == "owner" and not any(one.startswith("person:") for one in taint)
+    statements = [Statement(day, text, frozenset() if owners else taint) for text in said if text]
+    return statements + [Statement(day, text, taint) for text in brought]

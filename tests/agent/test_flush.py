@@ -550,6 +550,21 @@ async def test_what_is_kept_by_rule_stands_apart_from_what_the_model_wrote(room:
     assert r.note() == "- Door: teal.\n\n## Kept word for word\n\n- The invoice is INV-2026-0042.\n"
 
 
+async def test_of_a_message_only_words_are_kept_and_those_of_others_with_whose_they_are(room: Make) -> None:
+    r = room("ok", write("- Door: teal."), "NO_REPLY")
+    await r.say(
+        "[edited: My alarm code is 4712.]\n[The message]\nMy sister Klara lives in Kiel.\n[forwarded]\n"
+        '<untrusted 2c2208a7ef from="forwarded:Ben">\nThe bank moves on 3 December.\n</untrusted 2c2208a7ef>\n'
+        "[it cannot be shown: it is a broken picture of 2026]\n[2 more files were not downloaded (at most 10 per message): A1.txt]"
+    )
+    await flush.flush(r.conversation, "leave", "reset")
+    assert r.note().partition("## Kept word for word\n\n")[2].splitlines() == [
+        "- My alarm code is 4712.",
+        "- My sister Klara lives in Kiel.",
+        "- Forwarded from Ben: The bank moves on 3 December.",
+    ]
+
+
 async def test_more_than_fits_a_note_goes_into_a_file_beside_it(room: Make) -> None:
     r = room(*["ok"] * 40, "NO_REPLY")
     for n in range(40):
