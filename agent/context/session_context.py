@@ -238,6 +238,7 @@ class SessionContext:
             origin=self.origin or _ORIGINS[self.audience.kind],
             taint=self.taint if taint is None else taint,
             newest_sources=self.transcript.newest_sources if taint is None else (),
+            task=self.task,
             has_seen=lambda url: url in seen_urls(self.transcript.entries),
         )
 

@@ -88,7 +88,8 @@ class FileToolContext:
     ) -> Act | None:
         """Return the act of changing ``paths`` where one of them is a file that conversations are given.
 
-        With untrusted text in view also where others may read one of them: writing it publishes what the text asked for.
+        With untrusted text in view also where others may read one of them: writing it publishes what the text asked for. For a sub-agent
+        also where it is a note.
         ``details`` returns what would be written, and is called only for an act; ``does`` is what happens to the files. Blocks.
         """
         from agent.tools.change_details import bounded
@@ -97,7 +98,8 @@ class FileToolContext:
         for raw in paths:
             with contextlib.suppress(WorkspaceFileError):  # the tool refuses the path when it runs
                 path = self.changeable(raw, context.audience)
-                if is_standing(path) or (context.taint and self.read_by_others(path, context.audience)):
+                published = context.taint and self.read_by_others(path, context.audience)
+                if is_standing(path) or published or (context.task and is_note(path)):
                     found.append(path)
         if not found:
             return None

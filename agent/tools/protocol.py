@@ -34,7 +34,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     "file:report.pdf", "person:Eve" or "mcp:calendar"; ``newest_sources`` has them in order, where that is known. ``has_seen`` says
     whether an address (``agent.urls.normal_url``) was given from outside in this history. ``approved``: the owner approved this very
     call. ``session`` is the session's id, ``key`` its key, which a reset leaves as it is. ``call`` names the call within the turn, and
-    is the same when it is repeated after a crash. ``progress`` shows people the last lines of what a running tool prints.
+    is the same when it is repeated after a crash. ``task``: the session is a sub-agent's. ``progress`` shows people the last lines of what
+    a running tool prints.
     """
 
     now: datetime
@@ -48,6 +49,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
     newest_sources: tuple[str, ...] = ()
     approved: bool = False
+    task: bool = False
     has_seen: Callable[[str], bool] = _seen_nowhere
     progress: Callable[[str], None] | None = None
 

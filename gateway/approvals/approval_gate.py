@@ -35,6 +35,10 @@ _NOBODY_TO_ASK: Final = (
     "it needs the owner's approval, and I know no private chat with the owner to ask in. It becomes possible once the owner has written "
     "to me in one."
 )
+_NO_NOTES: Final = (
+    "a sub-agent changes no notes, and no file that every conversation is given; say in your result what is to be kept. The owner can "
+    "allow it with a rule in approvals.rules (tool: write, origin: agent)."
+)
 _BY_MAIL: Final = "nobody is asked about what a mail may have started, since anybody can send one"
 
 _STRICTNESS: Final[Mapping[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
@@ -91,6 +95,8 @@ class ApprovalGate:
         if act.kind == "exec" and self.tried is not None:
             await self.tried(self.turn.agent, context.origin)
         verdict = await asyncio.to_thread(self._by_rules, act, context, call.name)
+        if context.task and act.kind == "write" and verdict.decision == "allow" and not verdict.reason:
+            verdict = Verdict(decision="deny", reason=_NO_NOTES)
         excused = act.kind == "exec" or verdict.untrusted
         why = needs_yes(act, context) if verdict.decision == "allow" and not excused else None
         if why is not None:

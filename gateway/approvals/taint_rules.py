@@ -39,7 +39,7 @@ def needs_yes(act: Act, context: ToolContext, seen: Callable[[str], bool] | None
         if url and (seen or context.has_seen)(url):
             return None
     others = act.kind == "write" and not is_standing(PurePosixPath(act.path))
-    what = _PUBLISH if others else _WHAT[act.kind]
+    what = _WHAT[act.kind] if not others else "to change a note" if context.task else _PUBLISH
     return f"untrusted text is in this conversation ({named(context)}), and it may be what asks {what}"
 
 

@@ -322,6 +322,35 @@ async def test_a_label_and_a_task_that_untrusted_text_may_have_chosen_are_not_to
         assert told.taint
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_a_sub_agent_changes_no_notes_unless_a_rule_of_the_owners_allows_it(tmp_path: Path, *, allowed: bool) -> None:
+    rules = [{"decision": "allow", "tool": "write", "origin": ["agent"]}] if allowed else []
+    village, cast = Village(tmp_path, approvals={"rules": rules}), Cast()
+    village.model.reply_with(cast.answer)
+    notes = ("AGENTS.md", "MEMORY.md", "memory/2026-03-01.md", "memory/roof.md", "TODO.md")
+    async with village.house() as (house, phone):
+        cast.says(
+            "main", [cast.spawn("⟨a⟩ Look at the roof.")], "Started.", [cast.call("write", path="memory/mine.md", content="x")]
+        )
+        cast.always("main", "Done.")
+        writes = [
+            cast.call("write", path=name, content="FROM-BELOW\n", mode="append") for name in (*notes[:-1], "roof/report.md")
+        ]
+        cast.says("a", [*writes, cast.call("todo", action="add", text="FROM-BELOW")], "I am done.")
+        await phone.say("go")
+        await quiet(house)
+        changed = {name for name in (*notes, "roof/report.md") if "FROM-BELOW" in _text(village.workspace / name)}
+        assert changed == {"roof/report.md", *(notes if allowed else ())}
+        told = [one.text for one in results(cast.requests["a"][-1]) if one.is_error]
+        assert len(told) == (0 if allowed else len(notes))
+        assert all("a sub-agent changes no notes" in one and "approvals.rules" in one for one in told)
+        assert (village.workspace / "memory" / "mine.md").exists(), "who asked writes what the result is worth"
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
 async def test_what_has_ended_long_ago_is_forgotten(village: Village) -> None:
     cast = Cast()
     village.model.reply_with(cast.answer)
