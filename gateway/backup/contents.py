@@ -104,7 +104,7 @@ _LEFT_OUT: Final[tuple[tuple[str, str], ...]] = (
     (rf"{re.escape(KEY_NAME)}", "it is the key that opens this backup: keep it elsewhere"),
     (r"logs", "logs"),
     (rf"{BEFORE_RESTORE}[^/]+", "what was there before a restore"),
-    (r"\.to-restore-[^/]+|restore-unfinished\.json", "work in progress of a restore"),
+    (r"\.to-restore-[^/]+|(?:restore|migration)-unfinished\.json", "work in progress"),
     (r"models", "models that are downloaded again"),
     (r"memory/[^/]*\.sqlite(?:[-.][^/]*)?", "search index: it is built again"),
     (r"state/gateway\.(?:lock|sock)", "it belongs to the running process"),

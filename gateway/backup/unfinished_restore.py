@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import signal
 from collections.abc import Iterator
@@ -70,9 +71,9 @@ def marked(home: Path) -> Path | None:
 
 
 def unfinished(home: Path) -> RestoreUnfinished | None:
-    """Return the error that tells of a restore which was broken off; None where there is none. Blocking."""
+    """Return the error that tells of a restore or migration which was broken off; None where there is none. Blocking."""
     if (marker := marked(home)) is None:
-        return None
+        return _unfinished_migration(home)
     try:
         plan: Plan | None = _read(marker)
     except StorageFailed:
@@ -82,6 +83,21 @@ def unfinished(home: Path) -> RestoreUnfinished | None:
         f"a restore{of} was broken off: home and workspaces are a mixture of before and after it",
         where=str(home),
         hint=f"Finish it: {FINISH} (the start of the gateway does it, too)",
+    )
+
+
+def _unfinished_migration(home: Path) -> RestoreUnfinished | None:
+    marker = Paths(home).migration_marker
+    try:
+        command = str(json.loads(marker.read_bytes())["command"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError):
+        command = "homebody migrate from-clawdbot PATH"
+    return RestoreUnfinished(
+        "taking over another program's state was broken off: settings, notes, conversations or jobs are missing",
+        where=str(home),
+        hint=f"Go on with it: {command}   (To keep what is there as it is: rm {shlex.quote(str(marker))})",
     )
 
 

@@ -161,7 +161,7 @@ class BackupLocked(BackupUnusable):
 
 
 class RestoreUnfinished(HomebodyError):
-    """Raised where a restore was broken off at its renames, so that the home is not what it was nor what it is to be."""
+    """Raised where a restore or a migration was broken off, so that the home is not what it was nor what it is to be."""
 
 
 class GatewayNotResponding(HomebodyError):

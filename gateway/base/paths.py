@@ -118,6 +118,11 @@ class Paths(Struct, frozen=True):
         """The possible names of the file that is there while a restore renames: inside of a home that is mounted, beside others."""
         return self.home / "restore-unfinished.json", self.home.with_name(f"{self.home.name}.restore-unfinished.json")
 
+    @property
+    def migration_marker(self) -> Path:
+        """The file that is there while the state of another program is taken over."""
+        return self.home / "migration-unfinished.json"
+
     def config_names(self) -> list[Path]:
         """The possible settings files if none was named."""
         return [self.home / YAML_NAME, self.home / JSON_NAME]

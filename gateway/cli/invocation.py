@@ -63,7 +63,7 @@ class Invocation:
         return here if "" not in here else []
 
     def _need_whole(self) -> None:
-        if any(map(os.path.lexists, self._found.restore_markers())):
+        if any(map(os.path.lexists, (*self._found.restore_markers(), self._found.migration_marker))):
             from gateway.backup.unfinished_restore import unfinished
 
             if (broken_off := unfinished(self._found.home)) is not None:
@@ -71,7 +71,6 @@ class Invocation:
 
     def finish_restore(self) -> str:
         """Finish a restore that was broken off; return what is to be said of it, "" where there is none. Raises HomebodyError."""
-        self.may_be_restoring = True
         if not any(map(os.path.lexists, self._found.restore_markers())):
             return ""
         from gateway.backup.unfinished_restore import finish, finished_text

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation, tell
+from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +53,7 @@ def from_openclaw(invocation: Invocation, path: Path, dry_run: bool, as_json: bo
 
 
 def _migrate(invocation: Invocation, program: Program, path: Path, *, dry_run: bool, as_json: bool) -> None:
+    from gateway.backup.unfinished_restore import marked, unfinished
     from gateway.migration import importer
     from gateway.migration.foreign_state import open_state
 
@@ -62,8 +64,17 @@ def _migrate(invocation: Invocation, program: Program, path: Path, *, dry_run: b
             click.echo(f"\r\x1b[K{text} …", nl=False, err=True)
 
     state = open_state(program, path.expanduser().absolute(), Path.home())
+    invocation.may_be_restoring = True
+    if marked(invocation.paths.home) is not None and (broken_off := unfinished(invocation.paths.home)) is not None:
+        raise broken_off
+    profile = ("--profile", invocation.paths.profile) if invocation.paths.profile else ()
+    command = shlex.join(("homebody", *profile, "migrate", f"from-{program}", str(state.folder)))
     try:
-        report = importer.migrate(state, invocation.paths, os.environ, dry_run=dry_run, progress=progress)
+        report = importer.migrate(state, invocation.paths, os.environ, dry_run=dry_run, progress=progress, command=command)
+    except KeyboardInterrupt:
+        if invocation.paths.migration_marker.exists():
+            say(f"Interrupted: it is taken over in part. Go on with: {command}", err=True)
+        raise
     finally:
         click.echo("\r\x1b[K" if shown else "", nl=False, err=True)
     last = (

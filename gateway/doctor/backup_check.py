@@ -15,7 +15,7 @@ from gateway.backup.age_encryption import Keys, key_file, was_shown
 from gateway.backup.backup_folder import Copy, copies_in, folder_of, same_disk
 from gateway.backup.backup_schedule import LastBackup, read_last
 from gateway.backup.extraction import verify
-from gateway.backup.unfinished_restore import FINISH, left_over, unfinished
+from gateway.backup.unfinished_restore import left_over, unfinished
 from gateway.base.errors import BackupLocked, BackupUnusable
 from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, ok
@@ -32,7 +32,7 @@ _LOST: Final = "If this disk breaks, settings, conversations and notes since the
 
 def _examine(installation: Installation) -> Iterator[Finding]:
     if (broken_off := unfinished(installation.paths.home)) is not None:
-        yield Finding(level="error", what=broken_off.message, where=broken_off.where, mend=FINISH)
+        yield Finding(level="error", what=broken_off.message, where=broken_off.where, mend=broken_off.hint)
         return
     settings, paths = installation.settings.backup, installation.paths
     folder = folder_of(paths, settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import stat
@@ -11,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from agent import fault_injection
+from gateway.base.atomic_file import write_atomically
 from gateway.base.clock import SystemClock
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.base.home_lock import whole_home
@@ -47,37 +50,75 @@ _LEFT: Final[Mapping[str, str]] = {
 Progress = Callable[[str], None]
 
 
-def migrate(state: ForeignState, paths: Paths, env: Mapping[str, str], *, dry_run: bool, progress: Progress) -> Report:
+def migrate(
+    state: ForeignState, paths: Paths, env: Mapping[str, str], *, dry_run: bool, progress: Progress, command: str
+) -> Report:
     """Take over ``state`` into the empty installation ``paths``; with ``dry_run`` only report what would happen.
+
+    One that was broken off is gone on with: a marker says so from its beginning to its end, with the ``command`` that does it.
 
     Raises:
         UsageError: this installation is in use already.
         HomebodyError: a file cannot be written; what was written so far stays, and nothing of the other program is changed.
     """
-    _refuse_if_used(paths)
-    report = Report()
     workspaces = {agent: _new_workspace(agent, state, paths) for agent in state.agents}
+    begun = _begun(paths)
+    if begun is None:
+        _refuse_if_used(paths)
+    report = Report()
+    mine = {str(one) for one in workspaces.values() if not _holds_files(one)} if begun is None else begun
     progress("Reading the settings")
     text = import_settings(state, paths, report, workspaces)
     if dry_run:
-        _move_files(state, paths, workspaces, report, dry_run=True, progress=progress)
+        _move_files(state, paths, workspaces, mine, report, dry_run=True, progress=progress)
         return report
     paths.prepare()
     with whole_home(paths):
+        marker = json.dumps({"command": command, "workspaces": sorted(mine)}, ensure_ascii=False)
+        write_atomically(paths.migration_marker, marker, durable=True)
+        fault_injection.point("after", "migration_marker")
         _write_settings(paths, env, text)
-        _move_files(state, paths, workspaces, report, dry_run=False, progress=progress)
+        for agent in state.agents if begun is not None else ():
+            shutil.rmtree(paths.sessions(agent), ignore_errors=True)  # half of them: until the end nothing else makes any
+        _move_files(state, paths, workspaces, mine, report, dry_run=False, progress=progress)
+        fault_injection.point("after", "migration")
+        os.sync()  # copies of files are many: one call for all
+        paths.migration_marker.unlink()
     return report
 
 
+def _begun(paths: Paths) -> set[str] | None:
+    """Return the workspaces that a take-over which was broken off makes; None where none was."""
+    try:
+        return set(map(str, json.loads(paths.migration_marker.read_bytes())["workspaces"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError):
+        return set()
+
+
+def _holds_files(folder: Path) -> bool:
+    return folder.exists() and any(folder.iterdir())
+
+
 def _move_files(
-    state: ForeignState, paths: Paths, workspaces: Mapping[str, Path], report: Report, *, dry_run: bool, progress: Progress
+    state: ForeignState,
+    paths: Paths,
+    workspaces: Mapping[str, Path],
+    mine: set[str],
+    report: Report,
+    *,
+    dry_run: bool,
+    progress: Progress,
 ) -> None:
     _import_keys(state, paths, report, dry_run=dry_run)
     for agent, target in workspaces.items():
         progress(f"Copying the workspace of {agent}")
-        _copy_workspace(state.workspace(agent), target, report, dry_run=dry_run)
+        _copy_workspace(state.workspace(agent), target, report, again=str(target) in mine, dry_run=dry_run)
+        fault_injection.point("after", "migration_workspace")
         folder, memory = paths.sessions(agent), _text_of((state.workspace(agent) if dry_run else target) / "MEMORY.md")
         import_sessions(state, agent, folder, memory, report, dry_run=dry_run, progress=progress)
+    fault_injection.point("after", "migration_sessions")
     settings = load(paths, {}, only_look=True).settings
     import_jobs(state, paths, settings, report, dry_run=dry_run)
     _copy_skills(state.folder / "skills", managed_folder(paths), report, dry_run=dry_run)
@@ -158,17 +199,27 @@ def _take_keys(raw: object, target: ProfileFile, report: Report, *, dry_run: boo
         report.add("keys", name, "taken")
 
 
-def _copy_workspace(source: Path, target: Path, report: Report, *, dry_run: bool) -> None:
+def _copy_workspace(source: Path, target: Path, report: Report, *, again: bool, dry_run: bool) -> None:
+    """Copy a workspace as a whole. ``again``: what is in the place is the copy of a take-over that was broken off later."""
     if not source.is_dir():
         if not dry_run:
             target.mkdir(parents=True, exist_ok=True, mode=0o700)
         report.add("workspace", str(source), "left out", f"there is no such folder; {target} begins empty")
         return
-    if target.exists() and any(target.iterdir()):
+    if again and _holds_files(target):
+        report.add("workspace", str(source), "taken", f"to {target}")
+        return
+    if _holds_files(target):
         report.add("workspace", str(source), "problem", f"{target} is not empty, so nothing was copied into it")
         return
     try:
-        files, size, odd = _copy_tree(source, target, dry_run=dry_run)
+        near = target.with_name(f"{target.name}.taking-over")
+        if not dry_run:
+            shutil.rmtree(near, ignore_errors=True)
+        files, size, odd = _copy_tree(source, near, dry_run=dry_run)
+        if not dry_run:
+            fault_injection.point("before", "migration_workspace")
+            near.rename(target)
     except OSError as error:
         raise StorageFailed.from_os(error, "copy the workspace", target) from error
     left = f"; left out: {odd} links to outside, sockets or devices" if odd else ""

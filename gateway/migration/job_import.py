@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from agent import fault_injection
 from gateway.api.handlers.job_requests import stored_jobs
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError
@@ -176,9 +177,15 @@ async def _add(paths: Paths, settings: Settings, wishes: list[_Wish], report: Re
     ledger = await open_ledger(paths.state, settings.storage, SystemClock())
     try:
         handlers = stored_jobs(ledger, settings)
+        there = [job.name for job in await ledger.jobs.all()]  # of a take-over that was broken off
         for wish in wishes:
+            if wish.name in there:
+                there.remove(wish.name)
+                report.add(KIND, wish.name, "taken")
+                continue
             try:
                 added = await handlers.add(**wish.arguments)
+                fault_injection.point("after", "migration_job")
                 if wish.paused:
                     await handlers.pause(added["job"]["id"])
             except HomebodyError as error:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +87,38 @@ def test_an_installation_in_use_is_not_touched(owner: Path) -> None:
     assert done.returncode == 2
     assert "in use already" in done.stderr
     assert (owner / ".homebody/homebody.yaml").read_text() == kept
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "after-migration_marker",
+        "before-migration_workspace",
+        "after-migration_workspace",
+        "after-migration_sessions",
+        "after-migration_job:1",
+        "after-migration",
+    ],
+)
+def test_a_take_over_that_was_killed_is_told_and_gone_on_with(owner: Path, place: str) -> None:
+    command = ("migrate", "from-clawdbot", str(owner / ".clawdbot"))
+    env = {**os.environ, "HOME": str(owner), "HOMEBODY_HOME": str(owner / ".homebody"), "HOMEBODY_FAULT": place}
+    killed = programs.run([HOMEBODY, *command], env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    for words in (("status",), ("doctor", "--offline", "--only", "backups"), ("agent", "-m", "hello"), ("gateway",)):
+        done = homebody(owner, *words)
+        assert done.returncode != 0
+        assert "was broken off" in done.stdout + done.stderr, words
+        assert f"migrate from-clawdbot {owner}/.clawdbot" in " ".join((done.stdout + done.stderr).split())
+    found = lines(homebody(owner, *command, "--json"))
+    assert "problem" not in found.values()
+    assert "you: hello again" in homebody(owner, "sessions", "show").stdout
+    jobs = [one["name"] for one in json.loads(homebody(owner, "cron", "list", "--json").stdout)]
+    assert sorted(jobs) == ["brief", "once", "water"]
+    assert (owner / "homebody/MEMORY.md").read_text() == "The spare key is under the blue pot.\n"
+    assert (owner / "homebody/memory/2026-01-20.md").read_text() == "Anna prefers tea.\n"
+    assert not list(owner.glob("*taking-over*"))
+    assert "is in use already" in homebody(owner, *command).stderr
 
 
 def test_an_empty_ledger_is_no_use_and_a_job_is(owner: Path) -> None:
