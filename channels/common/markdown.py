@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
+from channels.common.kept_text import keep_text
+
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
@@ -68,7 +70,7 @@ class TooDense(Exception):
 
 
 def metered(parser: MarkdownIt) -> MarkdownIt:
-    """Make a parser count its steps; it raises TooDense when the steps of ``allowance`` are used up."""
+    """Make a parser keep all that is written and count its steps; it raises TooDense when the steps of ``allowance`` are used up."""
 
     def tries_a_block(state: StateBlock, _start: int, _end: int, _silent: bool) -> bool:
         _step(state.env)
@@ -82,7 +84,7 @@ def metered(parser: MarkdownIt) -> MarkdownIt:
 
     parser.block.ruler.before("table", "meter", tries_a_block, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     parser.inline.skipToken = looks_past  # type: ignore[method-assign]
-    return parser
+    return keep_text(parser)
 
 
 def allowance(text: str) -> dict[str, Any]:

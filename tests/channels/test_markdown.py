@@ -60,3 +60,31 @@ def test_each_kind_of_markdown_has_its_form(markdown: str, expected: str) -> Non
 
 def test_a_table_is_aligned_as_its_header_says_and_wide_letters_count_twice() -> None:
     assert plain(styled("| a | n |\n|---|--:|\n| 漢字 | 1 |\n| x | 22 |")) == "a    │  n\n─────┼───\n漢字 │  1\nx    │ 22"
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ("| `ps aux | grep ssh` | finds ssh |", "ps aux | grep ssh │ finds ssh"),
+        ("| a | b | c extra |", "a                 │ b | c extra"),
+        ("| a | `b | c` | d | e |", "a                 │ b | c | d | e"),
+        ("| a |", "a                 │"),
+        (r"| `ls \| wc` | counts |", "ls | wc           │ counts"),
+    ],
+)
+def test_cells_beyond_the_head_are_shown_in_the_last_one(row: str, shown: str) -> None:
+    for quote in ("", "> "):
+        text = "\n".join(f"{quote}{line}" for line in ("| Command | Does |", "|---|---|", "| 12345678901234567 | x |", row))
+        assert plain(styled(text)).splitlines()[-1] == shown
+
+
+@pytest.mark.parametrize(
+    ("markdown", "expected"),
+    [
+        ("A room of 3*4*5 m, 2**8 and 2**3**2.", "A room of 3*4*5 m, 2**8 and 2**3**2."),
+        ("un*frigging*believable, **5** *6*", "un<i>frigging</i>believable, <b>5</b> <i>6</i>"),
+        ("*in 3*4 m*", "<i>in 3*4 m</i>"),
+    ],
+)
+def test_asterisks_between_figures_are_shown(markdown: str, expected: str) -> None:
+    assert html(styled(markdown)) == expected
