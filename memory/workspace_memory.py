@@ -19,7 +19,7 @@ from memory.indexing.index_sync import IndexSync
 from memory.indexing.indexer import SyncProgress, SyncResult
 from memory.notes.note_history import NoteHistory
 from memory.notes.note_reader import export_notes, read_lines
-from memory.notes.sources import UNREADABLE_FOLDER, NoteSources, audience_key, printable_name
+from memory.notes.sources import HARD_LINK, UNREADABLE_FOLDER, NoteSources, audience_key, named, printable_name
 from memory.notes.transcript_source import PREFIX, TranscriptFiles, Transcripts
 from memory.notes.version_store import VersionStore
 from memory.protocol import Author, Clock, Excerpt, Recorded, SearchAnswer
@@ -33,8 +33,6 @@ from memory.store.sqlite.index_file import IndexFile
 if TYPE_CHECKING:  # loaded with the first search
     from memory.search.retrieval import Query, Retrieval
     from memory.store.index_status import IndexStatus
-
-_MOST_NAMED = 3
 
 
 class WorkspaceMemory:
@@ -181,12 +179,19 @@ class WorkspaceMemory:
             return []
         self._sync.sync_soon()  # they may be readable by now: the watcher does not see changed permissions
         folders = sorted(path for path, why in unreadable.items() if why.startswith(UNREADABLE_FOLDER))
-        notes = sorted(unreadable.keys() - set(folders))
+        linked = sorted(path for path, why in unreadable.items() if HARD_LINK in why)
+        notes = sorted(unreadable.keys() - {*folders, *linked})
         missing = (
             (notes, "cannot be read and is not in these results"),
             (folders, "cannot be read, so notes there are missing or as they were before"),
         )
-        return [f"{_named(paths)} {what} ({unreadable[paths[0]]})." for paths, what in missing if paths]
+        told = [f"{named(paths)} {what} ({unreadable[paths[0]]})." for paths, what in missing if paths]
+        if linked:
+            told.append(
+                f"{named(linked)}: not read and not in these results, because of a second name (a hard link, as a copy by `cp -al` "
+                "makes). What mends it: homebody doctor."
+            )
+        return told
 
     async def _query_vector(self, query: str, notes: list[str]) -> list[float] | None:
         """Return the vector of a query, or None with a sentence in ``notes`` that says why only keywords are searched."""
@@ -367,7 +372,3 @@ class WorkspaceMemory:
 
     def _index_was_reopened(self) -> None:
         self._sync.index_was_reopened()
-
-
-def _named(paths: list[str]) -> str:
-    return ", ".join(paths[:_MOST_NAMED]) + ", ..." * (len(paths) > _MOST_NAMED)

@@ -21,7 +21,7 @@ from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, ok
 from gateway.settings.root import AgentProfile
 from memory.errors import IndexBroken
-from memory.notes.sources import UNREADABLE, NoteSources
+from memory.notes.sources import HARD_LINK, UNREADABLE, NoteSources, own_files_again
 from memory.store.sqlite.index_database import AllowedFeatures, detect_features, other_layout
 from memory.workspace_memory import WorkspaceMemory
 
@@ -194,6 +194,8 @@ def _unreadable(profile: AgentProfile, troubles: dict[str, str]) -> Iterator[Fin
         mend = next((mend for words, mend in _MENDS.items() if words in trouble), "Run: homebody memory status")
         if UNREADABLE in trouble:
             mend = access_hint(place, "u+r") or f"ls -l {shlex.quote(str(place))}"
+        elif HARD_LINK in trouble:
+            mend = f"This makes files of their own of all such notes: {own_files_again(profile.workspace)}"
         why = (
             _GUESSED if READ_ANYWAY in trouble else "The agent does not know what it says, and answers as if it were not there."
         )

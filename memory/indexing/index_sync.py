@@ -15,7 +15,7 @@ from memory.errors import IndexBusy, MemoryTrouble
 from memory.indexing.calibration import calibrate
 from memory.indexing.indexer import Changed, Indexer, SyncProgress, SyncResult
 from memory.indexing.note_watcher import NoteWatcher
-from memory.notes.sources import UNREADABLE, NoteSources, printable_name
+from memory.notes.sources import HARD_LINK, UNREADABLE, NoteSources, named, own_files_again, printable_name
 from memory.notes.transcript_source import Transcripts, TranscriptSource
 from memory.protocol import Clock
 from memory.settings import MemorySettings
@@ -67,7 +67,7 @@ class IndexSync:
         self.started = False
         self.unreadable: dict[str, str] = {}
         self.busy_since: float | None = None
-        self._told_of_busy = False
+        self._told_of_busy = self._told_of_links = False
         self.embedder = embedder
         self._sources = sources
         self._open = handle
@@ -222,7 +222,8 @@ class IndexSync:
         who = identity_of(self.embedder) if self.embedder else None
         generations = await self._open.thread.run(lambda: index.plan(who), urgent=False)
         synced = await self._indexer.follow(index, generations, progress)
-        self.unreadable = {path: trouble for path, trouble in synced.troubles.items() if UNREADABLE in trouble}
+        self.unreadable = {path: why for path, why in synced.troubles.items() if UNREADABLE in why or HARD_LINK in why}
+        self._tell_of_links([path for path, why in self.unreadable.items() if HARD_LINK in why])
         if synced.removed >= _MANY and synced.removed > synced.files:
             self._tell(
                 f"{synced.removed} notes of {printable_name(str(self._sources.workspace))} have disappeared. If its disk is not "
@@ -231,6 +232,16 @@ class IndexSync:
             )
         await self._open.run_until_done(index.sweep)
         return synced
+
+    def _tell_of_links(self, paths: list[str]) -> None:
+        """Tell the owner once which notes have a second name."""
+        if paths and not self._told_of_links:
+            many = f"{len(paths)} notes have" if len(paths) > 1 else "A note has"
+            self._tell(
+                f"{many} a second name (a hard link, as a copy by `cp -al` makes): {named(paths)}. Such files are not read, so what they "
+                f"say is not known. This makes files of their own of them: {own_files_again(self._sources.workspace)}"
+            )
+        self._told_of_links = bool(paths)
 
     async def _complete(self, progress: SyncProgress | None) -> None:
         """Make missing vectors, and switch to the new generation once it is complete."""

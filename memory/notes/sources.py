@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ UNREADABLE = "cannot be read"
 """Part of the message for each file or folder that cannot be read."""
 UNREADABLE_FOLDER = f"the folder {UNREADABLE}"
 HARD_LINK = "it has a second name (a hard link) and is not read; copy it to a new file"
+LINK = "a symbolic link is not followed; name its target in memorySearch.extraPaths"
+_MOST_NAMED = 3
 NOT_UTF8 = "its name is not UTF-8, so it is not indexed; rename it"
 
 
@@ -249,6 +252,17 @@ def open_beneath(folder: Path, below: PurePosixPath) -> Iterator[int]:
         os.close(fd)
 
 
+def named(paths: Sequence[str]) -> str:
+    """Name the first of some files."""
+    return ", ".join(paths[:_MOST_NAMED]) + ", …" * (len(paths) > _MOST_NAMED)
+
+
+def own_files_again(workspace: Path) -> str:
+    """Return the command that makes files of their own of the notes of a workspace that have a second name."""
+    copying = """'cp -p "$1" "$1.new" && mv "$1.new" "$1"'"""
+    return f"find {shlex.quote(printable_name(str(workspace)))} -name '*.md' -links +1 -exec sh -c {copying} _ {{}} ';'"
+
+
 def is_note(name: str) -> bool:
     """Return whether a file name is that of a note: Markdown, neither hidden nor a template."""
     lowered = name.lower()
@@ -326,8 +340,7 @@ def _at(entry: os.DirEntry[str], path: str, folders: list[tuple[str, str]]) -> S
             return SourceFile(printable_name(path), _NO_STAMP, NOT_UTF8) if told else None
         if entry.is_symlink():
             told = is_note(name) or entry.is_dir()
-            reason = "a symbolic link is not followed; name its target in memorySearch.extraPaths"
-            return SourceFile(path, _NO_STAMP, reason) if told else None
+            return SourceFile(path, _NO_STAMP, LINK) if told else None
         if entry.is_dir(follow_symlinks=False):
             folders.append((entry.path, path))
         elif is_note(name) and entry.is_file(follow_symlinks=False):

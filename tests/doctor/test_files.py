@@ -443,6 +443,19 @@ async def test_a_note_that_is_no_text_is_told_with_what_mends_it(house: House) -
     assert found.mend.startswith("Rename it so that it does not end in .md")
 
 
+async def test_the_command_that_is_named_for_notes_with_a_second_name_makes_files_of_their_own(house: House) -> None:
+    note = house.workspace / "memory" / "2026-02-04.md"
+    note.write_text("The gate code is 4712.\n")
+    note.with_name("kept.txt").hardlink_to(note)
+    await house.mended(MEMORY)
+    [found] = [one for one in await house.found(MEMORY) if "hard link" in one.what]
+    subprocess.run(["sh", "-c", found.mend.partition("such notes: ")[2]], check=True)  # noqa: ASYNC221 - short
+    assert note.stat().st_nlink == 1
+    assert note.read_text() == "The gate code is 4712.\n"
+    await house.mended(MEMORY)
+    assert "hard link" not in said(await house.found(MEMORY))
+
+
 async def test_a_note_that_is_no_text_is_named(house: House) -> None:
     bad = house.workspace / "memory" / "2026-02-04.md"
     bad.write_bytes(b"\0\1\2\3" * 200)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import subprocess
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -89,6 +91,29 @@ async def test_a_hard_link_is_neither_read_nor_indexed(workspace: Path) -> None:
     for audience in (FAMILY, OWNER):
         with pytest.raises(MemoryUnreadable):
             await memory.get("memory/groups/family/link.md", audience=audience)
+    await memory.close()
+
+
+async def test_notes_that_a_backup_gave_a_second_name_are_told_once_and_by_each_search(workspace: Path) -> None:
+    told: list[str] = []
+    memory = opened(workspace, told)
+    await memory.sync()
+    await asyncio.to_thread(subprocess.run, ["cp", "-al", workspace, workspace.parent / "snapshot"], check=True)
+    for _ in range(2):
+        await memory.sync()
+        answer = await memory.search("where is the spare key?", audience=OWNER)
+        assert answer.hits == ()
+        assert "MEMORY.md, memory/groups/family/notes.md: not read" in (answer.note or "")
+        assert "hard link" in (answer.note or "")
+    [notice] = told
+    assert "2 notes have a second name" in notice
+    assert "MEMORY.md" not in ((await memory.search("picnic", audience=FAMILY)).note or "")
+    await asyncio.to_thread(subprocess.run, ["sh", "-c", notice.partition("of them: ")[2]], check=True)
+    await memory.sync()
+    answer = await memory.search("where is the spare key?", audience=OWNER)
+    assert [hit.path for hit in answer.hits] == ["MEMORY.md"]
+    assert answer.note is None
+    assert len(told) == 1
     await memory.close()
 
 
