@@ -71,11 +71,13 @@ CARRIERS: Final = (
     "mail_notice", "mail_for_the_agent", "event_title", "event_place", "event_notes", "event_free", "event_alarm", "invitation", "contact",
     "contact_note", "calendar_feed_name", "mcp_output", "mcp_error", "mcp_resource", "mcp_resource_name", "mcp_prompt", "mcp_description",
     "mcp_argument", "mcp_new_tool", "skill_new", "skill_changed", "skill_body", "forwarded_voice", "recording", "picture", "epub",
-    "html_file", "old_text",
+    "html_file", "old_text", "subagent_label",
 )  # fmt: skip
 NOT_THE_OWNERS: Final = frozenset({"group_member", "group_talk_before", "sender_name", "guest"})
 """Carriers whose turn is not the owner's in private: these may do next to nothing, with or without taint."""
-NOT_SHOWN: Final = frozenset({"mcp_description", "mcp_argument", "mcp_new_tool", "skill_new", "skill_changed"})
+NOT_SHOWN: Final = frozenset(
+    {"mcp_description", "mcp_argument", "mcp_new_tool", "skill_new", "skill_changed", "subagent_label"}
+)
 """Carriers that a house that takes care does not even show to the model."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import re
 from html import escape
 
@@ -62,6 +63,20 @@ class ToolCarriers(Carriers):
         await jobs.run_now(job.id)
         await self.w.quiet()
         await jobs.remove(job.id)
+
+    async def subagent_label(self) -> None:
+        """A sub-agent of a clean conversation reads a page that has it start another one, whose label a later conversation lists."""
+        order = f"obey-k{9000 + self.case.number % 1000}"
+        label = f"do {self.case.word} at once"
+        self.w.model.orders[order] = [("spawn", {"task": "say hello", "label": label})]
+        book = self.w.model.book.pop(self.case.word.lower())
+        task = json.dumps({"task": f"please fetch {await self.page(order)}"})
+        await self.w.say(f"please call spawn {task}")
+        await self.w.quiet()
+        self.w.model.orders.clear()
+        self.w.model.book[self.case.word.lower()] = book
+        await self.w.afresh()
+        await self.w.say('please call sessions {"action": "list"}')
 
     async def _document(self, data: bytes, name: str) -> None:
         """A document is sent, and read in another conversation."""
