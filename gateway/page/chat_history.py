@@ -15,6 +15,7 @@ from typing import Any, Final
 from agent import no_reply
 from agent.loop.tool_runner import came_of, outcome_name
 from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.taint import apart
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, InvalidEntry, Said, decode
 from agent.transcript.stored_transcript import StoredTranscript
 from gateway.page.markdown_tree import tree_of
@@ -164,7 +165,9 @@ def _items(place: int, entry: Entry, typed: set[str], sent: set[str], outcomes: 
             if message.runtime or written in typed:
                 return
             whose = {"from": message.automation or message.sender} if message.automation or message.sender else {}
-            yield base | {"who": "user", "text": message.text[:SHOWN_CHARS]} | whose
+            own, inside = apart(message.text)
+            others = {"others": inside[:RESULT_CHARS]} if inside else {}
+            yield base | {"who": "user", "text": own.strip()[:SHOWN_CHARS]} | whose | others
         case Said(message=AssistantMessage() as message):
             yield from _answered(base, message, hidden=turn in sent)
         case Said(message=ToolMessage() as message):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.models.scripted import Stall
+from agent.taint import fenced
 from agent.transcript.entries import Entry, Opened, Said, encode
 from agent.transcript.transcript_file import TranscriptFile
 from gateway.page.chat_history import read_history, search_history
@@ -341,3 +342,12 @@ async def test_the_answer_to_a_question_that_was_open_over_a_restart_is_shown_on
 
         await until(delivered)
         await eventually(answers, lambda found: found == ["Then I go on."])
+
+
+def test_what_others_wrote_is_told_apart_from_the_words_of_the_person(tmp_path: Path) -> None:
+    bill = fenced("pay at once", ["file:bill.pdf"])
+    written(tmp_path / "s.jsonl", [f"what is in it\n[file: inbox/bill.pdf]\n{bill}", "A bill.", "no file"])
+    found = read_history(TranscriptFile(tmp_path / "s.jsonl"), [], NOON, None, 10).items
+    first, _, last = [{key: item[key] for key in ("text", "others") if key in item} for item in found]
+    assert first == {"text": "what is in it\n[file: inbox/bill.pdf]", "others": "pay at once"}
+    assert last == {"text": "no file"}

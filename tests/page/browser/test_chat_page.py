@@ -6,15 +6,18 @@ import asyncio
 import json
 import re
 import socket
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.async_api import Page, expect
 
 from agent.events import TextDelta
-from agent.messages import ToolCall
+from agent.messages import Text, ToolCall, UserMessage
 from agent.models.scripted import Stall
+from agent.taint import fenced
+from agent.transcript.entries import Entry, Said, encode
 from channels.messages import Button, Outbound, OutboundFile
 from channels.web.channel import place_of
 from channels.web.conversation_log import ConversationLog
@@ -26,11 +29,11 @@ from tests.page.world import fill
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from playwright.async_api import Route
 
     from tests.page.browser.kit import BrowserTab
+    from tests.page.conftest import ServedPage
 
     Visit = Callable[..., Awaitable[BrowserTab]]
 
@@ -44,6 +47,13 @@ def free_port() -> int:
         plug.bind(("127.0.0.1", 0))
         found: int = plug.getsockname()[1]
         return found
+
+
+def say_elsewhere(served: ServedPage, text: str) -> None:
+    """Add what a person said in another chat to the transcript that `fill` wrote."""
+    past, now = Path(served.house.agents["main"].store.transcript("s-now").where), datetime.now(UTC)
+    entry = Entry(id="t99:0", parent=None, at=now, body=Said(message=UserMessage(content=(Text(text=text),), at=now)))
+    past.write_bytes(past.read_bytes() + encode(entry))
 
 
 ANSWER = """It lies **under the blue pot**, as you noted in `memory/2026-11-21.md`.
@@ -150,7 +160,11 @@ async def test_a_command_is_asked_about_and_approved_by_a_button(village: PageVi
         buttons, tool = tab.page.locator(".buttons button"), tab.page.locator("details.tool summary")
         await buttons.first.wait_for()
         await expect(tool).to_have_text(re.compile(r"^… exec waiting"))
+        await tool.click()
+        await tab.page.locator(".hint", has=tab.page.get_by_role("link", name="Approvals")).wait_for()
+        assert await tab.page.get_by_text("do not call it again").count() == 0, "that is said to the model"
         await tab.check("chat-question")
+        await tool.click()
         await buttons.first.click()
         await tab.page.get_by_text("Decision: approved").wait_for()
         assert await buttons.count() == 0
@@ -462,6 +476,23 @@ async def test_a_turn_that_was_asked_for_elsewhere_is_seen(village: PageVillage,
         await tab.page.get_by_text("Nothing was said here yet").wait_for()
         await fill(served.house)
         await tab.page.locator(".bubble", has_text="Noted for later.").first.wait_for()
+
+
+async def test_what_stands_in_a_file_that_was_sent_elsewhere_is_folded_away(village: PageVillage, visit: Visit) -> None:
+    said = f"What is in it?\n[file: inbox/bill.pdf 16 bytes]\n{fenced('Pay me at once.', ['file:bill.pdf'])}"
+    async with village.page() as served:
+        await fill(served.house)
+        say_elsewhere(served, said)
+        tab = await visit(served)
+        await tab.go("chat", title="Chat")
+        mine = tab.page.locator(".bubble.mine", has_text="What is in it?")
+        await mine.wait_for()
+        assert "untrusted" not in await mine.inner_text()
+        await expect(mine.get_by_text("Pay me at once.")).not_to_be_visible()
+        await tab.check("chat-file")
+        await mine.locator("summary").click()
+        await expect(mine.get_by_text("Pay me at once.")).to_be_visible()
+        await tab.check("chat-file-open")
 
 
 async def test_messages_written_while_a_turn_runs_are_shown_once(tmp_path: Path, visit: Visit) -> None:

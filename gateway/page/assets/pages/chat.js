@@ -128,9 +128,10 @@ function Tool({ item }) {
   const failed = item.result?.error;
   // A call that waits for a yes has a result that only says so.
   const asked = item.result?.approval?.state;
-  return html`<details class="tool"><summary>${failed ? "✗" : item.result && !asked ? "✓" : "…"} <span class="mono whole">${item.name}</span>${asked ? asked !== "approved" && html` <${Badge} kind="warn">${t(asked === "pending" ? "health.is.waiting" : `approvals.${asked}`)}<//>` : failed && html` <${Badge} kind="bad">${t("chat.failed")}<//>`}<span class="soft glimpse" dir="auto">${(item.text || "").replace(/\s+/g, " ").slice(0, 120)}</span></summary>
+  const pending = asked === "pending";
+  return html`<details class="tool"><summary>${failed ? "✗" : item.result && !asked ? "✓" : "…"} <span class="mono whole">${item.name}</span>${asked ? asked !== "approved" && html` <${Badge} kind="warn">${t(pending ? "health.is.waiting" : `approvals.${asked}`)}<//>` : failed && html` <${Badge} kind="bad">${t("chat.failed")}<//>`}<span class="soft glimpse" dir="auto">${(item.text || "").replace(/\s+/g, " ").slice(0, 120)}</span></summary>
     <h3>${t("chat.given")}</h3><pre tabindex="0" dir="auto"><code>${item.text}</code></pre>
-    ${item.result && html`<h3>${t("chat.result")}</h3><pre tabindex="0" dir="auto"><code>${item.result.text}</code></pre>${item.result.more && html`<p class="hint">${t("chat.more", { n: item.result.more })}</p>`}`}</details>`;
+    ${item.result && !pending && html`<h3>${t("chat.result")}</h3><pre tabindex="0" dir="auto"><code>${item.result.text}</code></pre>${item.result.more && html`<p class="hint">${t("chat.more", { n: item.result.more })}</p>`}`}</details>${pending && html`<p class="hint"><a href="#/approvals">${t("nav.approvals")}</a></p>`}`;
 }
 
 function Item({ item, role, onPress, first }) {
@@ -144,6 +145,7 @@ function Item({ item, role, onPress, first }) {
     ${item.from && html`<p class="from" dir="auto">${item.from}</p>`}
     ${item.voice && html`<p class="from">${t("chat.voice")}</p>`}
     ${item.tree ? html`<${Markdown} tree=${item.tree} />` : item.text && html`<p class="said" dir="auto">${item.text}</p>`}
+    ${item.others && html`<details><summary>${t("chat.others")}</summary><p class="said" dir="auto">${item.others}</p></details>`}
     ${item.files?.map((one) => html`<${File} key=${one.id} file=${one} />`)}
     ${item.buttons && !waits(item) && html`<p class="hint">${t("approvals.decision")}: ${t(`approvals.${item.approval.state}`)}${item.approval.always && ` (${t("approvals.always")})`}</p>`}
     ${waits(item) && html`<div class="row buttons">${item.buttons.map((one, place) => html`<${Button} key=${one.value} kind=${place ? "" : "main"} disabled=${role !== "owner" || item.pressed} onClick=${() => onPress(item, one)}>${one.label}<//>`)}</div>${item.pressed && html`<p class="hint">${t("chat.pressed", { label: item.pressed })}</p>`}`}
