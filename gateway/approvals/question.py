@@ -196,7 +196,7 @@ def _recipients(act: Act, name: str) -> list[str]:
     shown = ", ".join(_code(_bounded(one, _PART)) for one in act.recipients[:_MOST_RECIPIENTS])
     left = len(act.recipients) - _MOST_RECIPIENTS
     more = for_chat(f" and ⚠️ {left} more (all of them: homebody approvals show {name})") if left > 0 else ""
-    return [f"To: {shown}{more}", *odd_letters(" ".join(act.recipients))]
+    return [f"It goes to: {shown}{more}", *odd_letters(" ".join(act.recipients))]
 
 
 def _why(question: Question) -> list[str]:

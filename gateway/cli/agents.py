@@ -12,7 +12,7 @@ import click
 
 from gateway.base.errors import UsageError
 from gateway.cli.gateway_calls import ask, outcome, taken_over
-from gateway.cli.invocation import Invocation, pass_invocation, tell
+from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +60,7 @@ def add(
     invocation: Invocation, agent_id: str, *, name: str | None, workspace: str | None, model: str | None, as_json: bool
 ) -> None:
     """Add the agent ID (lower-case letters, digits, - and _) to the settings file. Comments in the file are kept."""
+    from gateway.models.missing_providers import missing_providers
     from gateway.settings.root import AGENT_ID, MAIN
 
     settings = invocation.loaded.settings
@@ -86,7 +87,10 @@ def add(
     changed = _change(invocation, edit)
     came = taken_over(invocation)
     facts = _row(_fresh(invocation), _fresh(invocation).loaded.settings, agent_id)
-    facts |= {"file": str(changed.file), "gateway": came}
+    missing = missing_providers(_fresh(invocation).loaded.settings) if model else []
+    for problem in missing:
+        say(f"homebody: warning: {problem.as_text()}", err=True)
+    facts |= {"file": str(changed.file), "gateway": came, "warnings": [problem.as_json() for problem in missing]}
     lead = f"homebody config set 'bindings[{len(settings.bindings)}]' '{{agentId: {agent_id}, match: {{channel: telegram}}}}'"
     apart = f", because {taken} belongs to another home (a profile of that name)" if taken else ""
     _tell(

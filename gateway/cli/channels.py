@@ -163,7 +163,7 @@ def _group_settings(policy: Policy) -> dict[str, str]:
 
 def _channels_text(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -> str:
     if not facts["channels"]:
-        return "No chat platform is set up. Set up Telegram with: homebody config set channels.telegram.botToken TOKEN"
+        return "No chat platform is set up. Set one up, step by step: homebody setup telegram (docs/setup.md has the others)"
     lines = [] if facts["running"] else ["No gateway is running. Start it with: homebody start"]
     for name, one in facts["channels"].items():
         heard = f", last contact {local(one['heard'])}" if one.get("heard") else ""

@@ -82,7 +82,7 @@ def get(invocation: Invocation, key: str | None, as_json: bool) -> None:
             click.echo(f"{dotted_key(answer.path)} = {_shown(answer.value)}{mark}")
 
 
-@config.command("set")
+@config.command("set", context_settings={"ignore_unknown_options": True})  # a value may be a negative number
 @click.argument("key")
 @click.argument("value", required=False)
 @click.option("--force", is_flag=True, help="Also write a key that this version does not know.")
@@ -135,8 +135,11 @@ def validate(invocation: Invocation, as_json: bool) -> int:
             raise HomebodyError("this file does not exist", where=str(source)) from None
         _told_valid(f"There is no {source}; all defaults apply.", as_json=as_json, problems=(), warnings=())
         return OK
+    from gateway.models.missing_providers import missing_providers
+
+    warnings = (*checked.warnings, *(missing_providers(checked.settings) if checked.settings is not None else ()))
     summary = f"{source} is valid." if not checked.problems else f"{source}: {_count(checked.problems, 'error')}."
-    _told_valid(summary, as_json=as_json, problems=checked.problems, warnings=checked.warnings)
+    _told_valid(summary, as_json=as_json, problems=checked.problems, warnings=warnings)
     return SETTINGS_WRONG if checked.problems else OK
 
 

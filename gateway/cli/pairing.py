@@ -102,7 +102,14 @@ def _approved(facts: dict[str, Any]) -> str:
 
 
 def _revoked(facts: dict[str, Any]) -> str:
-    return "\n".join(f"{_who(one)} no longer has access." for one in facts["revoked"])
+    lines = [f"{_who(one)} no longer has access." for one in facts["revoked"]]
+    owner = next((one for one in facts["revoked"] if one["role"] == "owner"), None)
+    if owner is not None and not facts["ownersLeft"]:
+        lines.append(
+            "That was the only owner: nobody is left on a chat platform who answers approvals and is told of faults.\n"
+            f"To have one again, write to the bot for a code, or: homebody setup {owner['channel']}"
+        )
+    return "\n".join(lines)
 
 
 def _who(one: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation, tell
+from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -53,6 +53,8 @@ def _print_rows(invocation: Invocation, call: str, nothing: str, *, as_json: boo
         click.echo(f"{row['id']:>6}  {when}  {row['state']}{why}  {row['conversation']}  {shown(row['text'])}")
     if not rows:
         click.echo(nothing)
+    elif call == "inbox.missed":
+        say("To have one answered, write it again; one that is in doubt since a restore: homebody inbox retry NUMBER")
 
 
 @click.group()

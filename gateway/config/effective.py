@@ -135,7 +135,11 @@ def parse_value(text: str, path: KeyPath) -> Any:
     except SettingsError:
         return text
     if node is not None and node.value is not None:
-        return _typed(node, types, text)
+        try:
+            return _typed(node, types, text)
+        except UsageError as wrong:
+            hint = "A port is a number from 1 to 65535, such as 18790." if path[-1] == "port" else wrong.hint
+            raise UsageError(wrong.message, where=dotted_key(path), hint=hint) from None
     if node is not None and takes_null(types):
         return None
     if types.text:

@@ -103,7 +103,7 @@ def _in_home(installation: Installation, home: Path) -> Iterator[Finding]:
 
 def _in_workspace(installation: Installation, workspace: Path) -> Iterator[Finding]:
     if not workspace.is_dir():
-        if installation.paths.agents.is_dir():
+        if installation.paths.agents.is_dir() and any(installation.paths.agents.iterdir()):  # an agent has worked there
             yield Finding(
                 level="warning",
                 what="the workspace is not there",

@@ -31,26 +31,26 @@ class Check:
 
 async def check_account(name: str, account: MailAccount, connections: AccountConnections) -> list[Check]:
     """Try an account. Nothing in the mailbox is changed, and no mail is sent."""
-    checks = [
-        _encryption(one, server) for one, server in (("imap", account.imap), ("smtp", account.smtp)) if server is not None
-    ]
+    checks: list[Check] = []
     try:
         checks += await connections.run(name, lambda connection: _mailbox(name, account, connection))
     except MailRefused as error:
-        checks.append(Check("imap login", str(error), error.hint, ok=False))
+        checks.append(Check("imap login", f"{error} ({_address('imap', account.imap)})", error.hint, ok=False))
     checks.append(await _smtp(name, account))
     return checks
 
 
-def _encryption(protocol: str, server: MailServer) -> Check:
+def _address(protocol: str, server: MailServer) -> str:
+    """Return where a server is, and whether what is said to it is encrypted."""
     port = server.port or DEFAULT_PORTS[protocol, server.security]
     security = {"tls": "encrypted", "starttls": "encrypted after the greeting", "none": "NOT encrypted"}[server.security]
-    return Check(f"{protocol} server", f"{server.host}:{port}, {security}")
+    return f"{server.host}:{port}, {security}"
 
 
 def _mailbox(name: str, account: MailAccount, connection: ImapConnection) -> list[Check]:
     count, unread = connection.unread("INBOX")
-    checks = [Check("imap login", f"logged in as {account.user}; INBOX has {count:,} mails, {unread:,} unread")]
+    where = _address("imap", account.imap)
+    checks = [Check("imap login", f"logged in as {account.user} at {where}; INBOX has {count:,} mails, {unread:,} unread")]
     for use in _USES:
         folder = connection.folder_for(use)
         there = folder is not None and folder in {one.name for one in connection.folders()}
@@ -74,9 +74,9 @@ async def _smtp(name: str, account: MailAccount) -> Check:
     try:
         client = await connected(names_of(name), account, account.smtp)
     except NotTaken as error:
-        return Check("smtp login", str(error.told), error.told.hint, ok=False)
+        return Check("smtp login", f"{error.told} ({_address('smtp', account.smtp)})", error.told.hint, ok=False)
     except ImportError as error:
         refusal = missing(error)
         return Check("smtp login", str(refusal), refusal.hint, ok=False)
     client.close()
-    return Check("smtp login", "logged in; nothing was sent")
+    return Check("smtp login", f"logged in at {_address('smtp', account.smtp)}; nothing was sent")

@@ -340,10 +340,18 @@ def _variables(header: Header, entry: SkillEntry, there: Surroundings) -> Iterat
             )
 
 
+_DESCRIBED: Final = {
+    "mail.accounts": "docs/mail.md shows how to add a mail account.",
+    "calendar.accounts": "docs/calendar.md shows how to add a calendar.",
+}
+"""Settings that are sections with an entry for each account, which no single value makes."""
+
+
 def _keys(wanted: Iterable[str], there: Surroundings) -> Iterator[Missing]:
     for key in wanted:
         if not _is_set(there.settings, key.split(".")):
-            yield Missing(f"the setting {key} is not made", f"See docs/configuration.md, or: homebody config set {key} VALUE")
+            mend = _DESCRIBED.get(key, f"docs/configuration.md describes it: homebody config set {key} VALUE")
+            yield Missing(f"the setting {key} is not made", mend)
 
 
 def _is_set(value: Any, steps: list[str]) -> bool:

@@ -208,10 +208,9 @@ class TurnEndings:
             name = self._name_at(message.route.agent, there) if there != place else ""
             chunks = [replace(chunk, conversation=there) for chunk in chunks]
             chunks = [replace(one, text=f"**{name}:** {one.text}") if name and not n else one for n, one in enumerate(chunks)]
-        reason = ""
+        reason = failure_of(message, state, came)
         if not asked:
             chunks = marked(chunks, unasked_of(context.agent, message))
-            reason = failure_of(message, state, came)
         keys = await self.end(
             context.turn.id,
             state,
@@ -387,9 +386,9 @@ _LONGEST_REASON: Final = 600
 
 
 def failure_of(message: RoutedMessage, state: TurnEnd, text: str) -> str:
-    """Return why a job's or webhook's turn failed, for those who look it up. A sub-agent's failure is told in its result."""
+    """Return why a turn failed, for those who look it up. A sub-agent's failure is told in its result."""
     automation = message.automation
-    if automation is None or automation.parent is not None or state != "failed":
+    if state != "failed" or (automation is not None and automation.parent is not None):
         return ""
     line = " ".join(text.removeprefix("⚠️").split())
     return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"

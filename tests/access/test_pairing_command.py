@@ -68,6 +68,19 @@ async def test_without_a_gateway_the_ledger_is_opened(home: Path) -> None:
     assert datetime.fromisoformat(one["approvedAt"]).tzinfo == UTC
 
 
+async def test_who_takes_the_last_owner_away_is_told_so_with_the_way_back(home: Path) -> None:
+    ledger = await SqliteLedger.open(home / "state" / "ledger.sqlite", SystemClock())
+    codes = [await ask_in(ledger, sender) for sender in ("42", "43")]
+    await ledger.close()
+    for code in codes:
+        assert (await homebody(home, "approve", "telegram", code, "--owner"))[0] == 0
+    _, out, _ = await homebody(home, "revoke", "telegram", "43")
+    assert out.strip() == "telegram 43 no longer has access."
+    _, out, _ = await homebody(home, "revoke", "telegram", "42")
+    assert "That was the only owner" in out
+    assert "homebody setup telegram" in out
+
+
 async def test_a_running_gateway_is_asked(home: Path) -> None:
     lock = StateLock.acquire(home / "state" / "gateway.lock", Holder(pid=os.getpid(), socket="here"))
     ledger = await SqliteLedger.open(home / "state" / "ledger.sqlite", SystemClock())

@@ -93,7 +93,7 @@ def test_a_question_says_that_what_an_act_does_is_shortened(details: str):
 def test_it_names_everybody_whom_something_goes_to():
     mail = Act(kind="send", summary="send a mail", details="Hi", recipients=("anna@example.org", "\u0430nna@example.org"))
     told = question_text(Question(name="k7f2m3qa", agent="main", act=mail, why_not_always="x"), home=HOME)
-    assert "```\nHi\n```\nTo: `anna@example.org`, `\u0430nna@example.org`\n" in told
+    assert "```\nHi\n```\nIt goes to: `anna@example.org`, `\u0430nna@example.org`\n" in told
     assert "is cyrillic small letter a" in told
     many = replace(mail, details="", recipients=tuple(f"p{n}@example.org" for n in range(20)))
     told = question_text(Question(name="k7f2m3qa", agent="main", act=many), home=HOME)

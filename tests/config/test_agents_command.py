@@ -98,6 +98,14 @@ def test_one_whose_name_is_that_of_a_profile_gets_a_folder_of_its_own(run, tmp_p
     assert listed(run)["other"]["workspace"] == str(Path.home() / "homebody-other")
 
 
+def test_a_model_of_a_provider_that_is_not_there_is_warned_of_and_by_the_check_too(run, capsys):
+    code, _, err = run("add", "work", "--model", "nope/x")
+    assert code == 0
+    assert "there is no provider 'nope'" in err
+    assert main(["config", "validate"]) == 0
+    assert "there is no provider 'nope'" in capsys.readouterr().out
+
+
 def test_further_ones_go_to_the_end_of_the_list(run, file):
     file.write_text(THREE)
     assert run("add", "fourth")[0] == 0

@@ -343,3 +343,17 @@ def test_a_model_of_a_provider_that_does_not_exist_is_written_and_warned_of(run,
     run("set", "models.providers.nowhere.baseUrl", "http://127.0.0.1:9/v1")
     assert "there is no provider" not in run("set", "agents.defaults.model", "nowhere/big")[2]
     assert "there is no provider" not in run("set", "agents.defaults.model", "anthropic/anything-new")[2]
+
+
+def test_a_number_that_is_none_is_told_with_its_key_and_a_value_that_fits(run, file):
+    code, _, err = run("set", "gateway.port", "abc")
+    assert code == 2
+    assert 'gateway.port: "abc" is not allowed here; allowed: a whole number' in err
+    assert "A port is a number from 1 to 65535, such as 18790." in err
+
+
+def test_a_negative_number_is_told_with_what_the_key_allows_and_not_read_as_an_option(run, file):
+    code, _, err = run("set", "budgets.day.usd", "-1")
+    assert code != 0
+    assert "budgets.day.usd" in err
+    assert "No such option" not in err

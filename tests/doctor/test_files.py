@@ -39,6 +39,14 @@ async def test_a_whole_house_is_well(house: House) -> None:
         assert await house.wrong(check) == [], check.name
 
 
+async def test_a_home_in_which_no_agent_has_worked_yet_lost_no_workspace(house: House) -> None:
+    shutil.rmtree(house.workspace)
+    assert [one.what for one in await house.wrong(PERMISSIONS)] == ["the workspace is not there"]
+    shutil.rmtree(house.home / "agents")
+    (house.home / "agents").mkdir(mode=0o700)
+    assert await house.wrong(PERMISSIONS) == []
+
+
 async def test_a_workspace_that_is_another_homes_too_is_named_with_a_folder_of_its_own(house: House) -> None:
     other = house.person / ".homebody-fam"
     other.mkdir()

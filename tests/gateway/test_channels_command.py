@@ -28,7 +28,8 @@ async def status(home: Path, settings: dict[str, Any], *options: str) -> tuple[i
 
 async def test_nothing_set_up_says_how_to_begin(tmp_path: Path) -> None:
     code, told = await status(tmp_path, {})
-    assert (code, "homebody config set channels.telegram.botToken" in told) == (0, True)
+    assert (code, "homebody setup telegram" in told) == (0, True)
+    assert "config set" not in told, "a token in the history of the shell, no owner, and no test"
 
 
 async def test_a_probe_asks_each_platform(tmp_path: Path) -> None:

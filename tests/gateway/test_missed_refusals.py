@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent.messages import Failure
 from tests.gateway.test_telegram_house import ANNA, BEN, Home
 from tests.patience import PATIENCE
 from tests.peers.telegram import TelegramPeer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from gateway.app.gateway import Gateway
+    from tests.gateway.conftest import Street
 
 BLOCKED = "Forbidden: bot was blocked by the user"
 
@@ -66,3 +68,12 @@ async def test_what_a_platform_refuses_again_is_in_the_owners_answer(home: Home)
         await home.peer.until(
             lambda: any("Something in it):" in text and "re: two" in text for text in home.peer.chats.said(ANNA))
         )
+
+
+async def test_a_message_that_no_model_answered_is_listed_with_the_reason(street: Callable[..., Street]) -> None:
+    s = street()
+    s.model.then(Failure(kind="bad_request", message="the model is not there"))
+    async with s.house() as (house, talk):
+        await talk.ask("hi")
+        (row,) = await house.ledger.inbox.latest(["failed"])
+    assert "the model is not there" in row.reason

@@ -96,5 +96,6 @@ def test_errors_name_what_to_do(homebody: Any, tmp_path: Path):
 def test_check_says_what_each_one_lacks(homebody: Any):
     code, out, _ = homebody("check")
     assert (code, "the setting mail.accounts is not made" in out) == (0, True)
+    assert "docs/mail.md shows how to add a mail account" in out
     left = {one["name"] for one in json.loads(homebody("check", "--json")[1])["left"]}
     assert left == {"mail-triage", "day-plan"}

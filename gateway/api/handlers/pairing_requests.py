@@ -91,7 +91,8 @@ class PairingHandlers:
         if not gone:
             hint = "`homebody pairing list` shows who was. People in allowFrom are removed in the settings."
             raise UsageError(f"nobody with the id {sender} was let in on {channel}", hint=hint)
-        return {"revoked": [self._guest(one, before) for one in gone]}
+        left = self._access.owners(await self._ledger.pairing.approved())
+        return {"revoked": [self._guest(one, before) for one in gone], "ownersLeft": len(left)}
 
     async def _tell_owner(self, guest: ApprovedSender, before: Sequence[ApprovedSender]) -> None:
         owner = next((one for one in before if one.role == "owner"), None)
