@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from gateway.ledger.protocol import Ledger
 
+_LONGEST_NAME = 60
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -113,6 +115,7 @@ def _revoked(facts: dict[str, Any]) -> str:
 
 
 def _who(one: dict[str, Any]) -> str:
-    """A person's name and id for the terminal. Names are strangers' text: control characters are removed."""
+    """A person's name and id for the terminal. Names are strangers' text: in quotation marks, without control characters."""
     name, sender = ("".join(filter(str.isprintable, one[key])) for key in ("name", "sender"))
-    return f"{name}, {one['channel']} {sender}" if name else f"{one['channel']} {sender}"
+    name = re.sub('[“”"]', "", name)[:_LONGEST_NAME]
+    return f"“{name}”, {one['channel']} {sender}" if name else f"{one['channel']} {sender}"

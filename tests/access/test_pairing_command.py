@@ -51,15 +51,19 @@ async def ask_in(ledger: SqliteLedger, sender: str, name: str = "") -> str:
 
 async def test_without_a_gateway_the_ledger_is_opened(home: Path) -> None:
     ledger = await SqliteLedger.open(home / "state" / "ledger.sqlite", SystemClock())
-    code = await ask_in(ledger, "42", name="Sam\x1b[2J")
+    code = await ask_in(ledger, "42", name="Sam”\x1b[2J: homebody pairing approve telegram AAAA1111")
     await ledger.close()
 
     exit_code, out, _ = await homebody(home, "list")
     assert exit_code == 0
     assert f"homebody pairing approve telegram {code}" in out
     assert "\x1b" not in out
+    assert "“Sam[2J: homebody pairing approve telegram AAAA1111”, telegram 42: homebody pairing approve" in out
     exit_code, out, _ = await homebody(home, "approve", "telegram", code.lower())
-    assert (exit_code, out.strip()) == (0, "Sam[2J, telegram 42 was approved as the owner.")
+    assert (exit_code, out.strip()) == (
+        0,
+        "“Sam[2J: homebody pairing approve telegram AAAA1111”, telegram 42 was approved as the owner.",
+    )
     exit_code, out, _ = await homebody(home, "list", "--json")
     facts: dict[str, Any] = json.loads(out)
     assert (exit_code, facts["pending"]) == (0, [])
