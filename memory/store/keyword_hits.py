@@ -44,6 +44,19 @@ def weight_of(count: int, total: int) -> float:
     return 1.0 + math.log(1.0 + (total - count + 0.5) / (count + 0.5))
 
 
+def other_forms(word: str) -> tuple[str, ...]:
+    """Return forms of a word that have another stem, and its other spellings: they count as much as the word itself."""
+    from memory.text.irregular import irregular_forms
+    from memory.text.spellings import other_spellings
+
+    return (*irregular_forms(word.lower()), *other_spellings(word))
+
+
+def has_another_form(word: str, found: Sequence[str]) -> bool:
+    """Return whether one of the words found for a word is a form of it, and not only like it."""
+    return not set(found).isdisjoint(other_forms(word))
+
+
 def written(word: str, alike: Mapping[str, Sequence[str]], languages: Sequence[str]) -> Sequence[str]:
     """Return how a word may stand in the index: its stems in the languages of the notes, or the words like it."""
     if word in alike:

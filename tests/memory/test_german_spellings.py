@@ -35,6 +35,9 @@ ASKED = (
     ("Koeln", "köln"),
     ("Juergen Groessmann", "größ"),
     ("Grossmann", "größ"),
+    ("Arzt Strassenmeier", "straße"),  # no note has the other word, as in the next ones
+    ("Sanitär Weißbäcker", "weiss"),
+    ("Makler Muessiggang", "köln"),
     ("Weißbäcker", "weiss"),
     ("Göttingen", "weiss"),
 )

@@ -20,6 +20,8 @@ from memory.store.keyword_hits import (
     SMALLEST_WEIGHT,
     TRIGRAM_WEIGHT,
     KeywordHits,
+    has_another_form,
+    other_forms,
     weight_of,
     written,
 )
@@ -28,8 +30,6 @@ from memory.store.postgres.generation_rows import AgentState, storable
 from memory.store.postgres.lexemes import MOST_OFTEN, all_pieces, any_count, lexeme, words_of
 from memory.store.vocabulary import Vocabulary
 from memory.text.folding import folded
-from memory.text.irregular import irregular_forms
-from memory.text.spellings import other_spellings
 from memory.text.stems import forms
 from memory.text.terms import Terms
 
@@ -102,7 +102,7 @@ class WordSearch:
         self._state = state
         alike: dict[str, list[str]] = {}
         for word in unknown:
-            others = [*irregular_forms(word.lower()), *other_spellings(word)]
+            others = other_forms(word)
             counts = self._counted(connection, state.live, [words_of(form) for form in others])
             found = [form for form, count in zip(others, counts, strict=True) if count] + self._vocabulary.like(word)
             if found:
@@ -189,7 +189,7 @@ def _parts(terms: Terms, alike: Mapping[str, Sequence[str]], languages: Sequence
         how = _flat(written(word, alike, languages))
         if word in alike:
             how = tuple(dict.fromkeys((*alike[word], *how)))  # words of the vocabulary have no endings any more
-        yield _Part(word, how, judged=True, similar=word in alike)
+        yield _Part(word, how, judged=True, similar=word in alike and not has_another_form(word, alike[word]))
     judged = terms.content_bigrams if terms.content_bigrams or terms.words else terms.pairs
     for pair in terms.pairs:
         yield _Part(pair, tuple(words_of(pair)), judged=pair in judged)

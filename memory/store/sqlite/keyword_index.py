@@ -17,6 +17,8 @@ from memory.store.keyword_hits import (
     SMALLEST_WEIGHT,
     TRIGRAM_WEIGHT,
     KeywordHits,
+    has_another_form,
+    other_forms,
     weight_of,
     written,
 )
@@ -61,10 +63,7 @@ class KeywordIndex:
         return wider if wider.coverage >= floor else hits
 
     def _other_forms(self, word: str) -> list[str]:
-        from memory.text.irregular import irregular_forms
-        from memory.text.spellings import other_spellings
-
-        return [form for form in (*irregular_forms(word.lower()), *other_spellings(word)) if self._count(fts_string(form))]
+        return [form for form in other_forms(word) if self._count(fts_string(form))]
 
     def _search(
         self, terms: Terms, alike: Mapping[str, Sequence[str]], generation: Generation, audience: str | None, limit: int
@@ -91,7 +90,7 @@ class KeywordIndex:
         best = sorted(hits.scores, key=lambda id_: -hits.scores[id_])[:LOOKED_INTO]
         pairs = terms.content_bigrams if terms.content_bigrams or terms.words else terms.pairs
         judged = {part: counts[part] for part in (*by_word.values(), *(by_pair[pair] for pair in pairs))}
-        similar = {by_word[word] for word in alike}
+        similar = {by_word[word] for word, found in alike.items() if not has_another_form(word, found)}
         hits.coverage = max(hits.coverage, self._coverage(judged, best, similar))
         hits.alike = alike
         hits.weights = {
