@@ -11,11 +11,11 @@ does, without the transcripts.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import random
 import re
-import sys
 import tempfile
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -223,8 +223,12 @@ async def measure(*, small: bool) -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    found = asyncio.run(measure(small="--small" in sys.argv))
-    if "--json" in sys.argv:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--small", action="store_true", help="the version that the tests run")
+    options.add_argument("--json", action="store_true", help="print the result as JSON")
+    chosen = options.parse_args()
+    found = asyncio.run(measure(small=chosen.small))
+    if chosen.json:
         print(json.dumps(found, indent=1))
         return
     print("| run | found | by search | in the prompt | by pin | compactions | flushes | note bytes |")
