@@ -133,6 +133,12 @@ GOOD = (
     "".join(f"{n}. I must not chatter in class.\n" for n in range(1, 200)),
     "0, " * 500,
     "\n".join(["    " * depth + "}" for depth in range(30, 0, -1)]),
+    "Hey Jude, don't make it bad, take a sad song\n" * 25,
+    "La la la la, la la la la\nHey hey hey\n\n" * 12,
+    "Zeros:\n```\n" + "\n".join([",".join(["0"] * 50)] * 50) + "\n```\n",
+    "Bits:\n~~~\n" + "01" * 2000 + "\n~~~",
+    "| day | task |\n|---|---|\n" + "| every day | nothing to do |\n" * 300,
+    "| | |\n|---|---|\n" + "|   |   |\n" * 500,
 )
 
 
@@ -172,3 +178,24 @@ def test_what_is_shortened_is_a_beginning_and_is_not_shortened_again(text: str) 
     assert text.startswith(kept)
     assert shortened(kept) == kept
     assert len(text) >= SPAN or kept == text
+
+
+@pytest.mark.parametrize("times", [40, 150])
+async def test_a_line_that_the_person_asked_for_is_written_as_often_as_it_is_wanted(times: int) -> None:
+    lines = "".join(f"{'I will not talk in class.'}\n" for _ in range(times))
+    model = ScriptedModel(lambda _: [TextDelta(lines[n : n + 50]) for n in range(0, len(lines), 50)])
+    wish = user(f"write “I will not talk in class” {times} times")
+    _, answer = await hear(Bounded(model), ask(wish, max_output=8192))  # type: ignore[arg-type]
+    assert (answer.stop, answer.text) == ("end", lines)
+    _, answer = await hear(Bounded(model), ask(user("hello"), max_output=8192))  # type: ignore[arg-type]
+    assert (answer.stop, answer.text) == ("repeated", "I will not talk in class.")
+
+
+async def test_code_that_goes_on_without_end_is_cut_and_closed() -> None:
+    text = "So:\n```\n" + "0 0 0 0\n" * 10_000
+    model = ScriptedModel(lambda _: [TextDelta(text[n : n + 500]) for n in range(0, len(text), 500)])
+    _, answer = await hear(Bounded(model), ask(user("x"), max_output=60_000))  # type: ignore[arg-type]
+    assert answer.stop == "repeated"
+    assert answer.text.count("```") in {0, 2}
+    assert answer.text.startswith("So:")
+    assert len(answer.text) < 100
