@@ -208,6 +208,7 @@ def diff(invocation: Invocation, /, version: str, **options: Any) -> None:
     async def work() -> None:
         async with opened(invocation, options) as notes:
             found = notes.history.versions.version(version)
+            await notes.history.refresh(found.path)
             text = await asyncio.to_thread(notes.history.versions.diff, found)
         _print({**_facts(found), "diff": text}, text, as_json=options["as_json"])
 
@@ -248,15 +249,23 @@ def blame(invocation: Invocation, /, path: str, **options: Any) -> None:
 
         async with opened(invocation, options) as notes:
             await notes.sync(vectors=False)
+            await notes.history.refresh(path)
             lines = await asyncio.to_thread(lambda: list(notes.history.versions.blame(path)))
+            missing = await asyncio.to_thread(notes.history.versions.missing, only_after=True)
+            gone = [one for one in missing if one.path == path]
             if not lines and not await notes.history.log(audience=OWNER, path=path):
                 raise _without_history(path)
         rows = [
             f"{v.name if v else 0:>5}  {invocation.local_time(v.at) if v else '':16}  {_by(v.author) if v else '':12}  {line}"
             for line, v in lines
         ]
+        if gone:
+            rows.append(
+                f"The text of version {', '.join(v.name for v in gone)} is gone, so its lines count as of the next one."
+            )
         facts = {
             "path": path,
+            "missing": [v.name for v in gone],
             "lines": [{"text": line, "version": v.number if v else None, "name": v.name if v else None} for line, v in lines],
         }
         _print(facts, "\n".join(rows), as_json=options["as_json"])

@@ -22,6 +22,7 @@ from gateway.doctor.finding import Check, Finding, ok
 from gateway.settings.root import AgentProfile
 from memory.errors import IndexBroken
 from memory.notes.sources import HARD_LINK, UNREADABLE, NoteSources, own_files_again
+from memory.notes.version_store import VersionStore
 from memory.store.sqlite.index_database import AllowedFeatures, detect_features, other_layout
 from memory.workspace_memory import WorkspaceMemory
 
@@ -87,7 +88,27 @@ async def _of_agent(installation: Installation, profile: AgentProfile) -> list[F
     if isinstance(facts, Finding):
         return [facts]
     facts["troubles"] |= await in_thread(_closed_notes, profile)
-    return [*_of_status(installation, profile, facts)]
+    return [*await in_thread(_gone_texts, installation, profile), *_of_status(installation, profile, facts)]
+
+
+def _gone_texts(installation: Installation, profile: AgentProfile) -> list[Finding]:
+    index = _file(installation, profile)
+    folder = index.with_name(f"{index.stem}.history")
+    gone = VersionStore(folder).missing() if folder.is_dir() else []
+    if not gone:
+        return []
+    named = ", ".join(f"{one.name} ({one.path})" for one in gone[:_SHOWN]) + (
+        f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
+    )
+    return [
+        Finding(
+            level="warning",
+            what=f"the history of {profile.id}'s notes lacks texts of the versions {named}",
+            where=str(folder),
+            why="They cannot be shown or undone, as after a loss of power. The notes themselves are not affected.",
+            mend=f"homebody memory diff {gone[-1].name} --agent {profile.id} (which keeps it again if the note still has it), or a backup",
+        )
+    ]
 
 
 def _closed_notes(profile: AgentProfile) -> dict[str, str]:

@@ -36,6 +36,9 @@ def put(path: Path, data: bytes | None, *, expected: bytes | None) -> None:
             if data is not None:
                 with path.open("xb") as file:
                     file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                _sync_folder(path)
             return
         old = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
@@ -53,14 +56,18 @@ def _replaced(path: Path, half: Path, data: bytes | None, old: int, expected: by
     if hashlib.sha256(before).digest() != expected:
         raise NoteChanged(str(path))
     if data is not None:
-        half.write_bytes(data)
-        half.chmod(os.fstat(old).st_mode & 0o777)
+        with half.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), os.fstat(old).st_mode & 0o777)
+            os.fsync(file.fileno())
     if _whole(old) != before or path.stat().st_ino != os.fstat(old).st_ino:
         raise NoteChanged(str(path))
     if data is None:
         path.unlink()
     else:
         half.replace(path)
+    _sync_folder(path)
     now = _whole(old)
     if now == before:
         return
@@ -72,6 +79,14 @@ def _replaced(path: Path, half: Path, data: bytes | None, old: int, expected: by
     half.chmod(os.fstat(old).st_mode & 0o777)
     half.replace(path)
     raise NoteChanged(str(path))
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _remove_halves_of_the_dead(folder: Path) -> None:

@@ -81,6 +81,10 @@ class NoteHistory:
         by_hand = [path for path in paths if path not in self._being_written]
         await asyncio.to_thread(lambda: [self._record(path, BY_OWNER) for path in by_hand])
 
+    async def refresh(self, path: str) -> None:
+        """Record the current text of ``path``, so that one which a loss of power took from the history is in it again."""
+        await asyncio.to_thread(self._record, path, BY_OWNER)
+
     async def log(self, *, audience: Audience, path: str | None = None) -> list[Version]:
         """Return the changes that this audience may see, newest first."""
         from pathlib import PurePosixPath

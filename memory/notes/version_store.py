@@ -16,7 +16,7 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -29,6 +29,12 @@ from memory.protocol import Author
 
 BY_OWNER = Author()
 _UNDO_OF = "undo of "
+_MANY = 64
+"""Texts above which all disks are synced at once, as at the first look at many notes."""
+
+
+class TextMissing(MemoryTrouble):
+    """Raised where the text of a version is gone from the store: after a loss of power, say."""
 
 
 class Version(Struct, frozen=True):
@@ -55,13 +61,16 @@ class Version(Struct, frozen=True):
 class VersionStore:
     """Append-only, safe for several threads and processes: a writer holds a lock and has read everything before it appends.
 
-    A log line is written after the texts it refers to. An agent's change is fsynced; the owner's is already on disk.
+    A log line is written after the texts it refers to. What an agent changed or an undo made is synced, with all texts kept before; other
+    changes of the owner, whose files are on the disk already, are synced with the next of those.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.RLock()
         self._held = False
+        self._unsynced: dict[Path, None] = {}
+        """Texts and folders that were made since the last sync; more than ``_MANY`` of them stand for all."""
         self._forget()
 
     @contextmanager
@@ -101,12 +110,15 @@ class VersionStore:
         with self.exclusively():
             self._load()
             before = self._last(path)
-            after = None if text is None else self._keep(text, durably=author.kind != BY_OWNER.kind)
+            after = None if text is None else self._keep(text)
             if before == after:
                 return None
             number = self._highest + 1
             version = Version(number, at.isoformat(timespec="seconds"), path, before, after, author)
-            self._append(version, durably=author.kind != BY_OWNER.kind)
+            durably = author != BY_OWNER
+            if durably:
+                self._sync_texts()
+            self._append(version, durably=durably)
             return version
 
     def versions(self, path: str | None = None) -> list[Version]:
@@ -147,13 +159,14 @@ class VersionStore:
         try:
             return zlib.decompress(self._place(digest).read_bytes()).decode("utf-8", "surrogatepass")
         except (OSError, zlib.error) as error:
-            raise MemoryTrouble(
-                f"a text is missing from the note history in {self._folder}: {error}", hint="homebody memory log"
+            raise TextMissing(
+                f"a text of the note history is gone from {self._folder}: {error.strerror if isinstance(error, OSError) else error}",
+                hint="Nothing brings it back but a backup (homebody backup list). The note itself and other versions are not affected.",
             ) from error
 
     def diff(self, version: Version) -> str:
         """Return a change as a unified diff."""
-        before, after = self.text(version.before) or "", self.text(version.after) or ""
+        before, after = (self._text_of(version, digest) or "" for digest in (version.before, version.after))
         import difflib
 
         rows = difflib.unified_diff(
@@ -167,13 +180,28 @@ class VersionStore:
         )
         return "\n".join(rows)
 
+    def _text_of(self, version: Version, digest: str | None) -> str | None:
+        try:
+            return self.text(digest)
+        except TextMissing as error:
+            which = "after" if digest == version.after else "before"
+            raise TextMissing(
+                f"the text {which} version {version.name} of {version.path} is gone from the note history", hint=error.hint
+            ) from error
+
+    def missing(self, *, only_after: bool = False) -> list[Version]:
+        """Return the changes of which a text is gone (``only_after``: the one after them), oldest first. Blocking."""
+        with self._lock:
+            there = {digest for folder in (self._folder / "texts").glob("??") for digest in _digests(folder)}
+            return [one for one in self._all() if not {one.after if only_after else one.before, one.after} - {None} <= there]
+
     def undone(self, version: Version, now: str | None) -> str | None:
         """Return the text ``now`` with one change undone; later changes of other lines stay.
 
         Raises:
             MemoryConflict: the same lines were changed again later.
         """
-        before, after = self.text(version.before), self.text(version.after)
+        before, after = (self._text_of(version, digest) for digest in (version.before, version.after))
         if now == after:
             return before
         merged = revert_change((before or "").split("\n"), (after or "").split("\n"), (now or "").split("\n"))
@@ -185,12 +213,18 @@ class VersionStore:
         return "\n".join(merged)
 
     def blame(self, path: str) -> Iterator[tuple[str, Version | None]]:
-        """Yield each line of a note as last recorded, with the change that added it."""
+        """Yield each line of a note as last recorded, with the change that added it.
+
+        Lines of a change whose text is gone (``missing``) count as those of the next one.
+        """
         import difflib
 
         lines: list[tuple[str, Version | None]] = []
         for version in reversed(self.versions(path)):
-            new = (self.text(version.after) or "").splitlines()
+            try:
+                new = (self.text(version.after) or "").splitlines()
+            except TextMissing:
+                continue
             match = difflib.SequenceMatcher(None, [line for line, _ in lines], new, autojunk=False)
             kept: dict[int, Version | None] = {}
             for a, b, size in match.get_matching_blocks():
@@ -271,24 +305,47 @@ class VersionStore:
                 os.fsync(fd)
         finally:
             os.close(fd)
+        if durably and not size:
+            _sync(self._folder)
 
-    def _keep(self, text: str, *, durably: bool) -> str:
+    def _sync_texts(self) -> None:
+        if len(self._unsynced) > _MANY:
+            os.sync()
+        else:
+            for path in self._unsynced:
+                with suppress(FileNotFoundError):
+                    _sync(path)
+        self._unsynced.clear()
+
+    def _keep(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
         digest = hashlib.sha256(data).hexdigest()
         place = self._place(digest)
         if not place.exists():
+            made = [place, place.parent, *(() if place.parent.exists() else (place.parent.parent, self._folder))]
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             half = place.with_name(f"{place.name}.{os.getpid()}.half")
             with half.open("wb") as file:
                 file.write(zlib.compress(data, 6))
-                file.flush()
-                if durably:
-                    os.fsync(file.fileno())
             half.replace(place)
+            if len(self._unsynced) <= _MANY:
+                self._unsynced |= dict.fromkeys(made)
         return digest
 
     def _place(self, digest: str) -> Path:
         return self._folder / "texts" / digest[:2] / digest[2:]
+
+
+def _digests(folder: Path) -> Iterator[str]:
+    return (folder.name + path.name for path in folder.iterdir())
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _parsed(line: bytes) -> Version | None:
