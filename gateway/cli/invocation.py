@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -145,13 +146,29 @@ class Invocation:
 def say(text: str, *, err: bool = False) -> None:
     """Print text for a person, with each command in it written so that it works in this shell. Not for data or JSON.
 
+    In a terminal, lines that are too long for it end between words, except for those with a command, which is to be copied.
     Control and bidirectional characters are removed, because the text may contain what strangers wrote.
     """
     import click
 
     from channels.common.control_characters import visible
 
-    click.echo(visible(as_started(text)), err=err)
+    text = visible(as_started(text))
+    if (columns := terminal_columns(err=err)) is not None:
+        from gateway.base.terminal_text import wrapped
+
+        text = wrapped(text, columns)
+    click.echo(text, err=err)
+
+
+def terminal_columns(*, err: bool = False) -> int | None:
+    """Return how wide the terminal is that is printed to; None where it is none."""
+    stream = sys.stderr if err else sys.stdout
+    if not stream.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
 
 
 def tell(facts: Any, text: str, *, as_json: bool) -> None:

@@ -152,7 +152,8 @@ def status(invocation: Invocation, /, deep: bool, **options: Any) -> None:
         async with opened(invocation, options) as notes:
             found = await notes.status(deep=deep)
         facts = {_camel(name): value for name, value in asdict(found).items()}
-        rows = [f"{name:16} {_shown(value)}" for name, value in facts.items() if value not in (None, "", [], {})]
+        named = {name.replace("_", " "): value for name, value in asdict(found).items() if value not in (None, "", [], {})}
+        rows = [f"{name:16} {_shown(value)}" for name, value in named.items()]
         if found.provider == "none":
             rows += [line.format(meaning=how_to_add("meaning")) for line in _ADD_AN_EMBEDDER]
         _print(facts, "\n".join(rows), as_json=options["as_json"])

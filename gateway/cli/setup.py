@@ -59,8 +59,9 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
 
         tell({"found": found.as_json(), "commands": commands(found, step)}, as_text(found, step), as_json=as_json)
         return 0
+    from gateway.base.terminal_text import wrapped
     from gateway.setup.questions import DefaultAnswers, TerminalQuestions
-    from gateway.setup.setup_screen import Screen, wrapped
+    from gateway.setup.setup_screen import Screen
     from gateway.setup.wizard import Wizard
 
     screen = Screen(

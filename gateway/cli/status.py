@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.backup_texts import counted
-from gateway.cli.invocation import Invocation, pass_invocation, tell
+from gateway.cli.invocation import Invocation, pass_invocation, tell, terminal_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -292,4 +292,9 @@ def usage(invocation: Invocation, *, days: int, by: UsageBy, budgets: bool, long
         return {"usage": look}
 
     found = call_ledger(invocation, handlers, "usage", since=since, by=by)
-    tell(found, usage_table(found, by), as_json=as_json)
+    text = usage_table(found, by)
+    if (columns := terminal_columns()) is not None:
+        from gateway.base.terminal_text import without_markup
+
+        text = without_markup(text, columns)
+    tell(found, text, as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,18 +9,6 @@ from gateway.base.errors import HomebodyError
 from gateway.setup.draft import Draft
 from gateway.setup.found import Found
 from gateway.setup.questions import Questions
-
-
-def wrapped(text: str, columns: int) -> str:
-    """Return a text whose lines end between words where a terminal is too narrow. Links and commands stay whole, to be copied."""
-    return "\n".join(_wrapped(line, columns) for line in text.split("\n"))
-
-
-def _wrapped(line: str, columns: int) -> str:
-    if len(line) <= columns or "homebody " in line:
-        return line
-    indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.fill(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 @dataclass(kw_only=True)

@@ -7,8 +7,8 @@ import select
 import sys
 from typing import TYPE_CHECKING
 
+from gateway.base.terminal_text import without_markup, wrapped
 from gateway.setup.questions import nothing_typed
-from gateway.setup.setup_screen import wrapped
 
 if TYPE_CHECKING:
     import pytest
@@ -35,3 +35,24 @@ def test_lines_end_between_words_and_what_is_copied_stays_whole() -> None:
     assert wrapped(text, 200) == text
     command = "  homebody config set agents.defaults.workspace ~/homebody"
     assert wrapped(command, 40) == command
+
+
+TABLE = """\
+| day | model | calls | cost |
+|---|---|---:|---:|
+| 2026-11-28 | a/b | 12 | $0.10 |
+| 2026-11-29 | a/longer | 3 | $1.00 |
+
+Total."""
+
+
+def test_a_table_is_columns_in_a_terminal_and_two_lines_a_row_in_a_narrow_one() -> None:
+    assert without_markup(TABLE, 60).splitlines() == [
+        "day         model     calls   cost",
+        "2026-11-28  a/b          12  $0.10",
+        "2026-11-29  a/longer      3  $1.00",
+        "",
+        "Total.",
+    ]
+    assert without_markup(TABLE, 30).splitlines()[:2] == ["2026-11-28  a/b", "  calls 12, cost $0.10"]
+    assert without_markup("no table", 10) == "no table"
