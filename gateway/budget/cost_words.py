@@ -27,10 +27,10 @@ def budget_lines(facts: dict[str, Any]) -> list[str]:
     for place, one in enumerate(facts["budgets"]):
         whose = f" of {one['whose']}" if one["whose"] else ""
         if one["limit"] is None:
-            lines += [f"  {one['name']}{whose}: {_amount(one['used'], one['unit'])} used, unlimited"] if one["used"] else []
+            lines += [f"  {one['name']}{whose}: {amount(one['used'], one['unit'])} used, unlimited"] if one["used"] else []
         else:
-            used = f"{_amount(one['used'], one['unit'])} of {_amount(one['limit'], one['unit'])} used"
-            lines.append(f"  {one['name']}{whose}: {used} ({one['share']:.0%}), {_amount(one['left'], one['unit'])} left")
+            used = f"{amount(one['used'], one['unit'])} of {amount(one['limit'], one['unit'])} used"
+            lines.append(f"  {one['name']}{whose}: {used} ({one['share']:.0%}), {amount(one['left'], one['unit'])} left")
         if place == len(facts["budgets"]) - 1 or facts["budgets"][place + 1]["name"] != one["name"]:
             lines += _rest(one, facts["notListed"])
     lines += [
@@ -48,7 +48,7 @@ def _rest(last: dict[str, Any], not_listed: Sequence[dict[str, Any]]) -> list[st
     for one in not_listed:
         if one["name"] == name:
             more = f"{one['count']} more {_REST[name]}{'s' if one['count'] > 1 else ''}"
-            used = _amount(one["usedUsd" if unit == "usd" else "usedTokens"], unit)
+            used = amount(one["usedUsd" if unit == "usd" else "usedTokens"], unit)
             found.append(f"  {last['name']} of {more}: {used} used{'' if one['count'] == 1 else ' in all'}")
     return found
 
@@ -119,5 +119,8 @@ def _change(saved: float) -> str:
     return f"{'−' if saved >= 0 else '+'}${abs(saved):.2f}"
 
 
-def _amount(value: float, unit: str) -> str:
-    return f"${value:.2f}" if unit == "usd" else f"{value:,.0f} tokens"
+def amount(value: float, unit: str) -> str:
+    """Return a sum or a number of tokens; less than a cent is told in parts of one."""
+    if unit != "usd":
+        return f"{value:,.0f} tokens"
+    return f"${value:.4f}" if 0 < value < 2 * CENT else f"${value:.2f}"

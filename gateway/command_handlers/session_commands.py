@@ -9,7 +9,7 @@ from agent.context.context_report import ContextReport, Explanation, context_rep
 from agent.models.protocol import ToolSpec
 from agent.tools.protocol import needs_of
 from gateway.agents.running_agent import RunningAgent
-from gateway.budget.cost_words import WEEK, hour_cache_line
+from gateway.budget.cost_words import WEEK, amount, hour_cache_line
 from gateway.budget.usage_report import facts as usage_facts
 from gateway.budget.usage_report import usage_table as usage_told
 from gateway.command_handlers.model_commands import ModelCommands
@@ -180,7 +180,10 @@ class SessionCommands:
         if not self._arrived.actor.owner or self._agent.budget_guard is None:
             return "Only my owner can use this command."
         if argument.casefold() != "once":
+            spent, limit = await self._agent.budget_guard.spent_today(), self._agent.budget_guard.settings.day.usd
+            of = f" of {amount(limit, 'usd')} (budgets.day.usd)" if limit is not None else ""
             return (
+                f"Calls of today cost {amount(spent, 'usd')}{of}; `homebody usage --budgets` has all budgets.\n\n"
                 "Send `/budget once` to allow your next message, or raise the budget: `homebody config set budgets.day.usd 10`."
             )
         await self._agent.budget_guard.allow_once(self._record.key)

@@ -279,3 +279,11 @@ async def test_an_allowance_belongs_to_the_turn_that_began_with_it_however_often
 )
 def test_days_are_counted_as_their_owner_counts_them(instant: str, zone: str, days: int, first: str) -> None:
     assert first_day(datetime.fromisoformat(instant), ZoneInfo(zone), days) == first
+
+
+async def test_the_command_alone_tells_what_today_cost_and_the_limit(street: Make) -> None:
+    s = street(budgets={"day": {"usd": 0.001}})
+    async with s.house() as (_, talk):
+        reply = (await talk.ask("/budget"))["reply"]
+    assert "Calls of today cost $0.00 of $0.0010 (budgets.day.usd)" in reply
+    assert "/budget once" in reply
