@@ -94,7 +94,8 @@ class DeviceFiles:
         device = stored(self._folder)
         if device is None:
             raise ChannelError(
-                "this account never signed in", hint="set it up with `homebody setup matrix`, then: homebody start"
+                "this account never signed in, or is not set up",
+                hint="set it up with `homebody setup matrix`, then: homebody start",
             )
         return device
 

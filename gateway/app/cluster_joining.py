@@ -52,7 +52,10 @@ async def join(deps: Dependencies) -> Joined:
     """
     settings, gateway = deps.settings, deps.paths.gateway
     if settings.storage.url is None:
-        raise UsageError("cluster.enabled needs a database", hint="homebody config set storage.url (docs/cluster.md)")
+        raise UsageError(
+            "cluster.enabled needs a database",
+            hint="homebody config set storage.url postgresql://USER@HOST/DATABASE (docs/cluster.md)",
+        )
     if not gateway:
         hint = "Name each gateway: export HOMEBODY_GATEWAY=kitchen (docs/cluster.md)"
         raise UsageError("cluster.enabled needs a name for this gateway", where="HOMEBODY_GATEWAY", hint=hint)

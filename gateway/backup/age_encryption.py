@@ -171,6 +171,13 @@ def writing(target: IO[bytes], lock: Lock) -> Iterator[Any]:
         raise (watched.error or error) from error
 
 
+def need_backup(path: Path) -> None:
+    """Raise UsageError where there is no such file."""
+    if not os.path.lexists(path) or path.is_dir():
+        hint = "The backups that there are: homebody backup list"
+        raise UsageError("there is no such file", where=str(path), hint=hint)
+
+
 @contextmanager
 def reading(path: Path, keys: Keys) -> Iterator[IO[bytes]]:
     """Open a backup and return its decrypted stream. Blocking.
@@ -180,10 +187,9 @@ def reading(path: Path, keys: Keys) -> Iterator[IO[bytes]]:
         UsageError: there is no such file.
         StorageFailed: it cannot be read.
     """
+    need_backup(path)
     try:
         source = path.open("rb")
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        raise UsageError("there is no such file", where=str(path), hint="homebody backup list") from error
     except OSError as error:
         raise StorageFailed.from_os(error, "read the backup", path) from error
     with source:

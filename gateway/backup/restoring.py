@@ -15,7 +15,7 @@ from typing import Final
 
 from gateway.backup import backup_folder as folders
 from gateway.backup import outside_files
-from gateway.backup.age_encryption import KEY_NAME, Keys, keep_key
+from gateway.backup.age_encryption import KEY_NAME, Keys, keep_key, need_backup
 from gateway.backup.extraction import Checked, Progress, unpack
 from gateway.backup.manifest import WORKSPACE, Manifest
 from gateway.backup.unfinished_restore import (
@@ -92,13 +92,14 @@ def restore(
 
     Raises:
         RestoreUnfinished: another restore was broken off here.
-        UsageError: something is in the place already, and ``force`` is not set.
+        UsageError: there is no such file, or something is in the place already, and ``force`` is not set.
         AlreadyRunning: a gateway runs there.
         BackupUnusable, StorageFailed: nothing was changed.
     """
     home = target.paths.home
     if (broken_off := unfinished(home)) is not None:
         raise broken_off
+    need_backup(path)
     with ExitStack() as stack:
         if names := used_from_above(home):
             hint = f"Restore into another folder, or stop each of them first: HOMEBODY_GATEWAY={names[0]} homebody stop"

@@ -70,7 +70,7 @@ class StateLock:
                 where=str(path.parent),
                 hint="Leave it first (Ctrl-D), or join it with `homebody chat`."
                 if found.conversation
-                else "Connect to it with `homebody chat`, or stop it first.",
+                else "Connect to it with `homebody chat`, or stop it first: homebody stop",
             )
         lock = cls(descriptor, path)
         lock.write(holder or Holder(pid=os.getpid()))

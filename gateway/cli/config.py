@@ -34,10 +34,15 @@ def config() -> None:
 
 
 @config.command()
+@AS_JSON
 @pass_invocation
-def path(invocation: Invocation) -> None:
+def path(invocation: Invocation, as_json: bool) -> None:
     """Print the path of the settings file, whether or not it exists."""
-    click.echo(invocation.paths.config_file())
+    file = invocation.paths.config_file()
+    if as_json:
+        _print_json({"file": str(file), "exists": file.exists()})
+    else:
+        click.echo(file)
 
 
 @config.command()
@@ -144,10 +149,12 @@ def validate(invocation: Invocation, as_json: bool) -> int:
 
 
 @config.command()
-def schema() -> None:
+@AS_JSON
+def schema(as_json: bool) -> None:
     """Print the JSON Schema of the settings: each key's meaning, type and default, and whether a change needs a restart."""
     from gateway.config.reference import json_schema
 
+    del as_json  # it is JSON in any case
     _print_json(json_schema())
 
 

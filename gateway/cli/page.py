@@ -35,7 +35,7 @@ def open_page(invocation: Invocation, *, viewer: bool, address: str | None, no_b
     """
     holder = describe(invocation.paths.lock)
     if holder is None or not holder.socket or not holder.http_port:
-        raise HomebodyError("no gateway is running, and it serves the page", hint="homebody start")
+        raise HomebodyError("no gateway is running, and it serves the page", hint="Start it with: homebody start")
     made = asyncio.run(gateway_calls.ask(invocation.paths.local, "page.open", viewer=viewer))
     if not made["enabled"]:
         raise HomebodyError(

@@ -13,7 +13,7 @@ import click
 from agent.messages import AssistantMessage, begins_turn
 from agent.transcript.entries import InvalidEntry, Said, decode
 from gateway.base.errors import StorageFailed, UsageError
-from gateway.cli.invocation import Invocation, pass_invocation, say
+from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 from gateway.sessions.past_sessions import find, left
 
 if TYPE_CHECKING:
@@ -124,8 +124,9 @@ def search(invocation: Invocation, *, query: str, agent_id: str | None, tools: b
     type=click.Path(path_type=Path),
     help="Write to this new file or into this folder; nothing is overwritten.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the file that was written, or all stored entries.")
 @pass_invocation
-def export(invocation: Invocation, key: str, form: str | None, output: Path | None) -> None:
+def export(invocation: Invocation, key: str, form: str | None, output: Path | None, *, as_json: bool) -> None:
     """Export a conversation as Markdown, or as JSONL with all stored entries.
 
     KEY is a session key or a session id, also of an ended session (`homebody sessions list --all`).
@@ -135,6 +136,9 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
     from gateway.sessions.past_sessions import page
 
     found = _found(invocation, key)
+    if as_json and output is None:
+        tell({"key": key, "session": found.session, "entries": [json.loads(line) for line in found.lines()]}, "", as_json=True)
+        return
     wanted = form or ("jsonl" if output is not None and output.suffix in {".jsonl", ".json"} else "md")
     if wanted == "jsonl":
         text = b"".join(line + b"\n" for line in found.lines())
@@ -146,7 +150,10 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
         return
     target = output / f"{found.session}.{wanted}" if output.is_dir() else output
     _write_new(target, text)
-    click.echo(f"Wrote {target} ({len(text):,} bytes).", err=True)
+    if as_json:
+        tell({"key": key, "session": found.session, "file": str(target), "bytes": len(text)}, "", as_json=True)
+    else:
+        click.echo(f"Wrote {target} ({len(text):,} bytes).", err=True)
 
 
 @sessions.command(name="repair")

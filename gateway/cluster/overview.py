@@ -35,7 +35,10 @@ FROM cluster_token t LEFT JOIN cluster_holder h USING (token) LEFT JOIN cluster_
 def need_database(storage: StorageSettings) -> None:
     """Raise UsageError where the settings name no database, without which there is no cluster."""
     if storage.url is None:
-        hint = "One gateway alone: homebody status. Several ones share a database: homebody config set storage.url (docs/cluster.md)"
+        hint = (
+            "One gateway alone: homebody status. Several ones share a database (docs/cluster.md): "
+            "homebody config set storage.url postgresql://USER@HOST/DATABASE"
+        )
         raise UsageError("there is no cluster: no database is set in storage.url", hint=hint)
 
 

@@ -364,14 +364,18 @@ class JobService:
     async def _get(self, job: str) -> Job:
         found = await self._ledger.get(job)
         if found is None:
-            raise UsageError(f"there is no job {job[:LONGEST_NAME]!r} any more", hint="homebody cron list")
+            raise UsageError(
+                f"there is no job {job[:LONGEST_NAME]!r} any more", hint="The jobs that there are: homebody cron list"
+            )
         return found
 
     async def _store(self, job: Job) -> Job:
         try:
             stored = await self._ledger.change(job)
         except InvalidTransition as error:
-            raise UsageError(f"there is no job {job.id!r} any more", hint="homebody cron list") from error
+            raise UsageError(
+                f"there is no job {job.id!r} any more", hint="The jobs that there are: homebody cron list"
+            ) from error
         await self._read_earliest()
         return stored
 

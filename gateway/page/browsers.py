@@ -156,7 +156,9 @@ class Browsers:
         with self._changing() as stored:
             gone = [one for one in stored.browsers if wanted in {one.id, "all"}]
             if not gone and wanted != "all":
-                raise UsageError(f"there is no browser {wanted[:40]!r}", hint="homebody browsers list")
+                raise UsageError(
+                    f"there is no browser {wanted[:40]!r}", hint="The browsers and their names: homebody browsers list"
+                )
             stored.browsers = [one for one in stored.browsers if one not in gone]
             stored.codes = []
         return gone

@@ -40,7 +40,7 @@ def read_note(sources: NoteSources, path: str) -> NoteContent:
     """
     placed = sources.place(path)
     if placed is None:
-        raise MemoryUnreadable(f"{path} is not a note of this memory", hint="homebody memory status")
+        raise MemoryUnreadable(f"{path} is not a note of this memory", hint="What is indexed: homebody memory status")
     try:
         with open_beneath(*placed) as file:
             stamp = stamp_of(os.fstat(file))
@@ -106,7 +106,7 @@ def read_lines(sources: NoteSources, path: str, *, from_line: int, lines: int | 
     """
     placed = sources.place(path)
     if placed is None:
-        raise MemoryUnreadable(f"{path} is not a note of this memory", hint="homebody memory status")
+        raise MemoryUnreadable(f"{path} is not a note of this memory", hint="What is indexed: homebody memory status")
     try:
         with open_beneath(*placed) as file, os.fdopen(os.dup(file), "rb") as stream:
             return _excerpt(stream, path, max(1, from_line), min(lines or MOST_LINES, MOST_LINES), asked=lines)

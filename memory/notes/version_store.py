@@ -134,12 +134,12 @@ class VersionStore:
         """
         number, _, same = str(name).partition(".")
         if not number.isdecimal() or (same and not same.isdecimal()):
-            raise MemoryTrouble(f"{name!r} is not a version number", hint="homebody memory log")
+            raise MemoryTrouble(f"{name!r} is not a version number", hint="The changes and their numbers: homebody memory log")
         with self._lock:
             found = [version for version in self._all() if version.number == int(number)]
         chosen = [one for one in found if int(same) == one.same] if same else found
         if not chosen:
-            raise MemoryTrouble(f"there is no version {name}", hint="homebody memory log")
+            raise MemoryTrouble(f"there is no version {name}", hint="The changes and their numbers: homebody memory log")
         if len(chosen) > 1:
             listed = "; ".join(f"{one.name} by the {one.author.kind} in {one.path} at {one.at}" for one in chosen)
             raise MemoryTrouble(

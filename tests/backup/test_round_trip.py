@@ -209,9 +209,12 @@ def test_restoring_is_refused_while_a_gateway_runs(lived: Lived, command: Run) -
     lock = StateLock.acquire(lived.home / "state/gateway.lock")
     try:
         code, _, told = command("--home", str(lived.home), "backup", "restore", str(made.path), "--force")
+        missing, _, first = command("--home", str(lived.home), "backup", "restore", str(made.path.with_name("nope")))
     finally:
         lock.release()
     assert code == 5, told
+    assert "stop" in told
+    assert (missing, "there is no such file" in first) == (2, True), "nobody stops a gateway for that"
 
 
 def test_into_another_home_the_settings_name_the_restored_workspace(lived: Lived, command: Run, tmp_path: Path) -> None:

@@ -166,3 +166,12 @@ def test_status_says_what_keeps_the_gateway_from_starting(tmp_path, settings, to
 def test_status_says_that_the_named_settings_file_is_not_there(tmp_path):
     done = homebody("--config", str(tmp_path / "nope.yaml"), "status", env={"HOMEBODY_HOME": str(tmp_path)})
     assert "nope.yaml" in done.stdout
+
+
+@pytest.mark.parametrize("command", [("config", "path"), ("config", "schema"), ("sessions", "export")])
+def test_every_command_that_prints_data_takes_json(tmp_path, command):
+    env = {"HOMEBODY_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    assert homebody("agent", "-m", "Remember that the door is green.", env=env).returncode == 0
+    done = homebody(*command, "--json", env=env)
+    assert done.returncode == 0, done.stderr
+    assert isinstance(json.loads(done.stdout), dict)

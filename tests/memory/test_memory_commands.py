@@ -57,7 +57,7 @@ def test_history_is_shown_and_a_wrong_number_says_what_to_do(workspace: Path, ca
     assert "+- Alice drinks coffee" in json.loads(run(capsys, "diff", str(newest), *options))["diff"]
     assert json.loads(run(capsys, "undo", str(newest), *options))["rest"] == []
     assert "jasmine" in (workspace / "MEMORY.md").read_text()
-    assert "homebody memory log" in run(capsys, "undo", "99", *options, code=1)
+    assert "The changes and their numbers: homebody memory log" in run(capsys, "undo", "99", *options, code=1)
     for command in ("log", "blame"):
         assert "the history has no note 'nopath.md'" in run(capsys, command, "nopath.md", *options, code=1)
     for command in ("log", "blame"):

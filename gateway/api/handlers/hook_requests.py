@@ -198,7 +198,9 @@ class HookHandlers:
 
     async def _change(self, hook: Hook) -> None:
         if not await self._hooks.change(hook):
-            raise UsageError(f"the hook {hook.name!r} was removed just now", hint="homebody hooks list")
+            raise UsageError(
+                f"the hook {hook.name!r} was removed just now", hint="The webhooks that there are: homebody hooks list"
+            )
         await self._changed()
 
     async def _changed(self) -> None:

@@ -116,7 +116,7 @@ def _blamed(memory: WorkspaceMemory, untrusted: UntrustedFiles, path: str) -> li
     versions = memory.history.versions
     newest = next(iter(versions.versions(path)), None)
     if newest is None or newest.after is None:
-        raise UsageError(f"the journal has no note {path[:200]!r}", hint="homebody memory log")
+        raise UsageError(f"the journal has no note {path[:200]!r}", hint="The changes and their notes: homebody memory log")
     text = versions.text(newest.after) or ""
     if len(text) > BLAMED:
         raise UsageError(
