@@ -85,9 +85,28 @@ def parse_schedule(text: str, *, zone: ZoneInfo, now: datetime) -> Schedule:
         raise ScheduleError("the schedule is empty", hint=_EXAMPLES)
     if fields[0] == "cron" or fields[0].startswith("@") or _looks_like_cron(fields):
         return _cron(plain.removeprefix(plain[:5]) if fields[0] == "cron" else plain, zone, now)
-    if fields[0] in {"every", "each", "daily", "hourly", "weekly"}:
+    try:
+        return _in_words(words, plain, zone, now)
+    except _UnreadSchedule:
+        from agent.models.notebook.spoken_schedule import spoken_schedule
+
+        spoken = spoken_schedule(plain, now.astimezone(zone).replace(tzinfo=None))
+        if spoken is None or spoken == plain:
+            raise
+        return parse_schedule(spoken, zone=zone, now=now)
+
+
+class _UnreadSchedule(ScheduleError):
+    """A schedule of which these rules can make nothing."""
+
+
+def _in_words(words: str, plain: str, zone: ZoneInfo, now: datetime) -> Schedule:
+    head = words.partition(" ")[0]
+    if head in {"every", "each", "daily", "hourly", "weekly"}:
         return _repeated(words, zone, now)
-    if fields[0] == "in":
+    if head in {"weekdays", "weekends"}:
+        return _repeated(f"every {words}", zone, now)
+    if head == "in":
         return At(_ahead(now.replace(microsecond=0) + timedelta(seconds=_from_now(words[3:], plain)), now, zone))
     return At(_once(words, plain, zone, now))
 
@@ -184,7 +203,7 @@ def _amount(words: str, whole: str) -> int:
     while place < len(words) or not words:
         found = _AMOUNT.match(words, place)
         if found is None or found[2] not in units:
-            raise ScheduleError(f"{whole!r} is not a time span", hint=_EXAMPLES)
+            raise _UnreadSchedule(f"{whole!r} is not a time span", hint=_EXAMPLES)
         total += int(found[1]) * units[found[2]]
         place = found.end()
     if total > FURTHEST.total_seconds():
@@ -207,7 +226,7 @@ def _time_of(words: str, whole: str) -> time:
     if found and found[3]:
         hour = hour % 12 + (12 if found[3] == "pm" else 0) if 1 <= hour <= 12 else 99  # noqa: PLR2004
     if found is None or hour > 23 or minute > 59:  # noqa: PLR2004
-        raise ScheduleError(f"{words!r} in {whole!r} is not a time of day", hint=_EXAMPLES)
+        raise _UnreadSchedule(f"{words!r} in {whole!r} is not a time of day", hint=_EXAMPLES)
     return time(hour, minute)
 
 
@@ -230,7 +249,7 @@ def _once(words: str, plain: str, zone: ZoneInfo, now: datetime) -> datetime:
     if day in {"today", "tomorrow", *_DAYS}:
         raise ScheduleError(f"{plain!r} has no time of day", hint=f"Write it like `{day} at 9:00`.")
     if not _TIME.fullmatch(words) and words.removeprefix("at ") not in _NAMED_TIMES:
-        raise ScheduleError(f"{plain!r} is not a schedule", hint=_EXAMPLES)
+        raise _UnreadSchedule(f"{plain!r} is not a schedule", hint=_EXAMPLES)
     at = _time_of(words, plain)
     found = _local(local.date(), at, zone)
     return found if found > now else _local(local.date() + timedelta(days=1), at, zone)

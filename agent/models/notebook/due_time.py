@@ -14,6 +14,8 @@ _DEFAULT_HOUR: Final = 9
 _CRON_DAYS: Final = (1, 2, 3, 4, 5, 6, 0)
 """The weekdays from Monday on, as cron expressions number them."""
 _LAST_DAY_EVERYWHERE: Final = 28
+MONTHS_LEFT_OUT: Final = "Months without a day"
+"""How the note begins that says so."""
 _NIGHT: Final = frozenset({"night", "nacht"})
 _MORNING_BEGINS: Final = 6
 _NOON: Final = 12
@@ -87,7 +89,7 @@ def _repeated(said: Said, now: datetime) -> When:
             return When(f"{minute} {hour} L * *", notes, repeats=True)
         more = () if said.monthday else (f"You named no day, so I took the {day}.",)
         if day > _LAST_DAY_EVERYWHERE:
-            more = (*more, f"Months without a day {day} are left out.")
+            more = (*more, f"{MONTHS_LEFT_OUT} {day} are left out.")
         return When(f"{minute} {hour} {day} * *", (*notes, *more), repeats=True)
     if said.date is None:
         raise UnclearTime("Say on which day of the year: “every year on 24 December at 9”.")

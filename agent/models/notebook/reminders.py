@@ -108,7 +108,7 @@ def reminder_in(words: str, bare: str) -> Remind | Reminders | None:
         wish = _cut(found["fact"], NOTHING, found["fact"])
         return replace(wish, said=Said(unclear=_NO_EVENT)) if wish.said == NOTHING and _ON_EVENT.match(words) else wish
     if found := _TIME_FIRST.match(words):
-        said, rest = _all_first(found["when"], NOTHING)
+        said, rest = all_first(found["when"], NOTHING)
         if said != NOTHING and not rest.strip(" ,.:-–—!"):
             return _cut(found["fact"], said, words)
     return _said_otherwise(words)
@@ -127,7 +127,7 @@ def _said_otherwise(words: str) -> Remind | None:
     return None
 
 
-def _all_first(text: str, said: Said) -> tuple[Said, str]:
+def all_first(text: str, said: Said) -> tuple[Said, str]:
     """Read all time words that a text begins with."""
     while (found := first_words(text)) is not None and (joined := said.joined(found[0])) is not None:
         said, text = joined, found[1]
@@ -137,12 +137,12 @@ def _all_first(text: str, said: Said) -> tuple[Said, str]:
 
 def _cut(fact: str, said: Said, whole: str) -> Remind:
     """Take the time words off both ends of what was said behind "remind me"."""
-    said, fact = _all_first(fact.strip(), said)
+    said, fact = all_first(fact.strip(), said)
     link = _LINK.match(fact)
     fact = fact[link.end() :] if link else fact
     before = said
     if said == NOTHING:
-        said, fact = _all_first(fact, said)
+        said, fact = all_first(fact, said)
     belongs = link is not None and link["about"] is not None and before != NOTHING
     while not belongs and (found := last_words(fact)) is not None:
         joined = said.joined(found[0])
