@@ -246,8 +246,8 @@ def duration(seconds: float) -> str:
 
 
 def shortened(text: str, most: int = _SHOWN) -> str:
-    """Write a text on one line of at most so many characters."""
-    line = " ".join(text.split())
+    """Write a text on one line of at most so many characters. A bare carriage return is named: what stands before it could be hidden."""
+    line = " ".join(text.replace("\r\n", "\n").replace("\r", "⟨CR⟩").split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 

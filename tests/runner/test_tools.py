@@ -78,6 +78,9 @@ async def test_the_act_of_a_command_is_what_will_run(tmp_path: Path) -> None:
         assert (act.kind, act.command, act.argv) == ("exec", "du -sh notes", ("du", "-sh", "notes"))
         assert (act.cwd, act.env, act.network) == (str(one.root / "notes"), (("A", "2"), ("B", "1")), True)
         assert act.summary == "run `du -sh notes` in notes with network access"
+        hidden = tool.act_of({"command": "rm -rf x\recho harmless\r\nls"}, one.context())
+        assert hidden is not None
+        assert hidden.summary == "run `rm -rf x⟨CR⟩echo harmless ls`"
         shell = tool.act_of({"command": "a && b"}, one.context())
         assert shell is not None
         assert shell.argv is None
