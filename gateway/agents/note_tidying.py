@@ -213,6 +213,8 @@ class NoteTidying:
                 "why": one.why,
                 "paths": sorted({edit.path for edit in one.edits}),
                 "diff": one.diff(),
+                "lost": one.lost,
+                "added": one.added,
             }
             for one in from_json(kept["proposals"])
         ]

@@ -20,6 +20,8 @@ _KINDS = {
     "promote": "a lasting fact for MEMORY.md",
 }
 
+_ANSWERS = {form: word[0] for word in ("yes", "no", "later", "quit") for form in (word, word[0])}
+
 
 @click.command()
 @click.option("--agent", help="Agent whose notes are tidied; the default agent if omitted.")
@@ -42,7 +44,7 @@ def tidy(invocation: Invocation, /, agent: str | None, limit_usd: float | None, 
     settings = invocation.loaded.settings
     name = agent or settings.default_agent
     limit = settings.agent(name).memory.tidy.limit_usd if limit_usd is None else limit_usd
-    asyncio.run(_tidy(invocation, name, limit, options))
+    _tidy(invocation, name, limit, options)
 
 
 def _how(options: dict[str, bool]) -> str:
@@ -54,18 +56,19 @@ def _how(options: dict[str, bool]) -> str:
     return "owner" if sys.stdin.isatty() and not options["as_json"] else "nobody"
 
 
-async def _tidy(invocation: Invocation, agent: str, limit: float, options: dict[str, bool]) -> None:
+def _tidy(invocation: Invocation, agent: str, limit: float, options: dict[str, bool]) -> None:
+    """Ask for proposals, and have them carried out; while the owner decides, no event loop keeps Ctrl-C back."""
     from gateway.cli.gateway_calls import ask_or_open
 
     as_json, decides = options["as_json"], _how(options)
     if not as_json:
         click.echo("Looking through the notes; this may take a minute.", err=True)
-    found = await ask_or_open(invocation, "memory.tidy", agent=agent, again=options["again"], limit_usd=limit)
+    found = asyncio.run(ask_or_open(invocation, "memory.tidy", agent=agent, again=options["again"], limit_usd=limit))
     proposals = found["proposals"]
     accept, dismiss = _decided(proposals, decides, quiet=as_json)
     results: dict[str, Any] = {"results": [], "waiting": len(proposals)}
     if accept or dismiss:
-        results = await ask_or_open(invocation, "memory.tidyDecide", agent=agent, accept=accept, dismiss=dismiss)
+        results = asyncio.run(ask_or_open(invocation, "memory.tidyDecide", agent=agent, accept=accept, dismiss=dismiss))
     rest = f"{found['notShown']} notes were too many to be shown at once." if found["notShown"] else ""
     facts = {**found, "dismissed": dismiss, **results}
     unread = [f"Left out: {path}: {why.removeprefix(f'{path} ')}." for path, why in found.get("unread", {}).items()]
@@ -84,16 +87,32 @@ def _decided(proposals: Sequence[dict[str, Any]], decides: str, *, quiet: bool) 
             say(f"\n{number} of {len(proposals)}: {_KINDS[one['kind']]}{why}")
             for line in one["diff"].splitlines():
                 click.secho(_visible(line), fg={"-": "red", "+": "green"}.get(line[:1]), dim=line.startswith("@@"))
-        answer = {"all": "y", "nobody": "l"}.get(decides) or click.prompt(
-            "Apply it? y: yes, n: no and never again, l: later, q: stop here",
-            type=click.Choice(["y", "n", "l", "q"]),
-            show_choices=False,
-        )
+            for words, names in (("Lost", one.get("lost")), ("In none of the lines", one.get("added"))):
+                if names:
+                    click.secho(f"Check this. {words}: {_visible(', '.join(names))}", fg="yellow")
+        answer = {"all": "y", "nobody": "l"}.get(decides) or _asked(decided=len(accept) + len(dismiss))
         if answer == "q":
             break
         if answer in {"y", "n"}:
             (accept if answer == "y" else dismiss).append(one["id"])
     return accept, dismiss
+
+
+def _asked(*, decided: int) -> str:
+    """Ask about one proposal. Raises click.Abort on Ctrl-C, with what becomes of those before."""
+    try:
+        return str(click.prompt("Apply it? y: yes, n: no and never again, l: later, q: stop here", value_proc=_letter))
+    except click.Abort:
+        if decided:
+            click.echo("\nNothing was applied and nothing dismissed: with q, what you decided so far is carried out.", err=True)
+        raise
+
+
+def _letter(said: str) -> str:
+    letter = _ANSWERS.get(said.strip().casefold())
+    if letter is None:
+        raise click.BadParameter("answer with y, n, l or q")
+    return letter
 
 
 def _told(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,6 +17,7 @@ from typing import Any, Final, Literal, get_args
 from memory.errors import MemoryTrouble, MemoryUnreadable
 from memory.notes.note_reader import NoteContent, read_note
 from memory.notes.sources import FOLDER, LONG_TERM, NoteSources, audience_of
+from memory.text.folding import folded
 
 Trusted = Callable[[str, str], Collection[str]]
 """Takes the path and the text of a note, and returns the lines of it that hold nothing untrusted."""
@@ -26,6 +28,12 @@ _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 LONGEST_LINE: Final = 600
 _MOST_LINES: Final = 12
 """Lines that one proposal may concern."""
+_MEANT_TO_LOSE: Final = frozenset({"contradiction", "stale"})
+_WORD: Final = re.compile(r"[^\W_]+")
+_NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_CAPITALIZED: Final = re.compile(r"(?<!\w)(?=[^\W\d_])[^\W_]{2,}")
+_TITLE_OF_NAME: Final = re.compile(r"\b(?:Dr|Prof|Mr|Mrs|Ms|St|Hr|Fr|Sr|Sra|Sig|Mme)\.$")
+"""What ends with a full stop before a name, such as "Dr."."""
 _EDGE: Final = "\n"
 """What stands for the line before the first one, and after the last one."""
 _TITLE: Final = "# Memory\n\n"
@@ -89,6 +97,24 @@ class Proposal:
         if all(edit.new is None for edit in self.edits):
             return "removal"
         return "joining" if len(self.edits) > 1 else "rewording"
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Numbers and names of lines that are joined or promoted which its text does not have."""
+        return () if self.kind in _MEANT_TO_LOSE else _missing(self._old(), self._new())
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Numbers and names of its text that none of its lines has."""
+        return _missing(self._new(), self._old())
+
+    def _old(self) -> str:
+        return "\n".join(edit.line.text for edit in self.edits if edit.line is not None)
+
+    def _new(self) -> str:
+        return "\n".join(
+            edit.new for edit in self.edits if edit.new is not None and not (self.kind == "promote" and edit.stays)
+        )
 
     def diff(self) -> str:
         """Return it as the lines of a diff, by note."""
@@ -283,6 +309,26 @@ def from_json(raw: Iterable[dict[str, Any]]) -> list[Proposal]:
     ]
 
 
+def _missing(said: str, present: str) -> tuple[str, ...]:
+    """Return the numbers and names of a text that another one does not have, as they are written."""
+    words = {folded(word.casefold()) for word in _WORD.findall(present)}
+    numbers = {_digits(number) for number in _NUMBER.findall(present)}
+    found = [number for number in _NUMBER.findall(said) if _digits(number) not in numbers]
+    named = (one for one in _CAPITALIZED.finditer(said) if one[0][0].isupper() and not _begins(said, one.start()))
+    found += [one[0] for one in named if folded(one[0].casefold()) not in words]
+    return tuple(dict.fromkeys(found))
+
+
+def _digits(number: str) -> str:
+    return "".join(character for character in number if character.isdecimal())
+
+
+def _begins(text: str, place: int) -> bool:
+    """Return whether a sentence or an item begins there, where any word has a capital."""
+    before = text[:place].rstrip(" \t*_\"'(")
+    return not before or (before[-1] in "\n-.!?:" and not _TITLE_OF_NAME.search(before))
+
+
 def _is_own(path: str) -> bool:
     return not audience_of(path) and (path in LONG_TERM or path.startswith(f"{FOLDER}/"))
 
@@ -333,7 +379,8 @@ def _edits(kind: Kind, lines: Sequence[ShownLine], text: str) -> list[Edit]:
         )
     if kind != "stale" and (len(lines) < 2 or not text):  # noqa: PLR2004 - there is nothing to merge
         return []
-    kept = next((line for line in lines if line.path in LONG_TERM), lines[0])
+    candidates = [line for line in lines if line.path in LONG_TERM] or lines
+    kept = next((line for line in candidates if line.text.strip() in {text, _as_item(text)}), candidates[0])
     indent = kept.text[: len(kept.text) - len(kept.text.lstrip())]
     edits = [Edit(line.path, line, None) for line in lines if line is not kept or not text]
     new = indent + (_as_item(text) if kept.text.lstrip().startswith(("- ", "* ")) else text)

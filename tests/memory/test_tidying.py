@@ -307,3 +307,35 @@ def test_a_fact_is_not_promoted_whose_line_is_gone(tmp_path: Path) -> None:
     with pytest.raises(MemoryTrouble, match=f"{NOTE}:3 was changed meanwhile"):
         applied(proposal, {**NOTES, NOTE: "# 2026-01-05\n\n"})
     assert applied(proposal, NOTES) == {"MEMORY.md": NOTES["MEMORY.md"] + "- Bob lives in Kiel\n"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "notes", "text", "missing"),
+    [
+        ("merge", ("Alarm code 4711", "The alarm code is 4711"), "The alarm code is 4171", ({"4711"}, {"4171"})),
+        (
+            "merge",
+            ("The dentist is Dr. Weiss, says Anna", "Dr. Weiss is the dentist"),
+            "The dentist is Dr. Weiss",
+            ({"Anna"}, set()),
+        ),
+        ("merge", ("Dr. Weiß ab 10.30", "Dr. Weiß: um 10:30"), "Termin bei Dr. Weiss um 10:30", (set(), set())),
+        ("merge", ("Called Bob. He is at home", "Bob was called"), "Bob was called, and is at home", (set(), set())),
+        ("merge", ("The rent is 950 euros", "Plums from Otto"), "The rent is 950 euros, and plums", ({"Otto"}, set())),
+        ("contradiction", ("The rent is 900 euros", "The rent is 950"), "The rent is 950", (set(), set())),
+        ("contradiction", ("The rent is 900 euros", "The rent is 950"), "The rent is 905", (set(), {"905"})),
+        ("stale", ("Met Bob on 3 January, and sold the car",), "Sold the car", (set(), set())),
+    ],
+)
+def test_numbers_and_names_that_a_proposal_loses_or_adds_are_named(
+    tmp_path: Path, kind: str, notes: tuple[str, ...], text: str, missing: tuple[set[str], set[str]]
+) -> None:
+    shown = lines_of(laid(tmp_path, {"MEMORY.md": "".join(f"- {note}\n" for note in notes)}))
+    [proposal] = proposals_of(answer(kept(kind, [line.name for line in shown], text)), shown)
+    assert (set(proposal.lost), set(proposal.added)) == missing
+
+
+def test_of_lines_that_contradict_each_other_the_one_that_holds_stays_where_it_is(tmp_path: Path) -> None:
+    shown = lines_of(laid(tmp_path, {"MEMORY.md": "- The rent is 900\n- The rent is 950\n"}))
+    [proposal] = proposals_of(answer(kept("contradiction", ["MEMORY.md:1", "MEMORY.md:2"], "The rent is 950")), shown)
+    assert proposal.diff() == "@@ MEMORY.md @@\n - The rent is 950\n-- The rent is 900"
