@@ -12,6 +12,7 @@ from pathlib import Path
 from gateway.base.state_lock import describe
 from tests import programs
 from tests.patience import PATIENCE
+from tests.peers.telegram import TelegramPeer
 
 
 def start(*arguments: str) -> programs.Program:
@@ -24,6 +25,13 @@ def start(*arguments: str) -> programs.Program:
         stderr=subprocess.DEVNULL,
         text=True,
     )
+
+
+def settle(profile: str, settings: object) -> None:
+    home = Path(f"{os.environ['HOMEBODY_HOME']}-{profile}")
+    home.mkdir(mode=0o700)
+    (home / "homebody.json").touch(mode=0o600)
+    (home / "homebody.json").write_text(json.dumps(settings))
 
 
 async def homebody(*arguments: str) -> str:
@@ -53,3 +61,18 @@ async def test_two_profiles_run_at_once_and_each_is_reached_by_its_name() -> Non
             process.terminate()
         await asyncio.gather(*(asyncio.to_thread(process.communicate) for process in gateways.values()))
     assert [process.returncode for process in gateways.values()] == [0, 0]
+
+
+async def test_a_stranger_to_the_bot_of_a_profile_gets_the_command_that_lets_them_in_there() -> None:
+    async with TelegramPeer() as peer:
+        settle("one", {"channels": {"telegram": {"botToken": peer.token, "apiRoot": peer.root, "pollTimeoutSeconds": 1}}})
+        gateway = start("--profile", "one", "gateway")
+        try:
+            await peer.say(42, "hello")
+            await peer.until(lambda: len(peer.chats.said(42)) >= 1)
+            command = peer.chats.said(42)[0].rpartition("\n")[2].strip("`")
+            assert command.startswith("homebody --profile one pairing approve telegram ")
+            assert "was approved as the owner" in await homebody(*command.split()[1:])
+        finally:
+            gateway.terminate()
+            await asyncio.to_thread(gateway.communicate)
