@@ -13,6 +13,7 @@ from channels.protocol import Channel
 from channels.silent import NAME as SILENT
 from channels.silent import SilentChannel
 from channels.terminal.channel import TerminalChannel
+from gateway.agents.memory_stores import owner_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.api_parts import ApiParts
 from gateway.app.chat_readers import TERMINAL
@@ -76,6 +77,7 @@ class OutboundParts:
             listener=DeliveryNotices(notices, lambda: self.owner),
             secret_filter=self.secret_filter,
             telemetry=deps.telemetry,
+            zone=lambda: owner_zone(settings.current.agent(settings.current.default_agent)),
         )
         self.delivery.attach(self.silent)
         self.delivery.ready(self.silent.name, self.silent.account)

@@ -13,7 +13,7 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.app.reload import Reload
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.rows import Tally
+from gateway.ledger.rows import FirmWait, Tally
 from gateway.outbound.failed_sends import AccountHealth
 from gateway.outbound.owner_notifications import StartupNotices
 from gateway.queue.lanes import Lanes
@@ -80,14 +80,14 @@ class StatusHandlers:
 
     async def status(self) -> dict[str, Any]:
         """Return the state of the gateway."""
-        (tally, *trouble), stopped = await self._tally(), await self._stopped()
+        (tally, *trouble), stopped, waits = await self._tally(), await self._stopped(), await self._waits()
         paused = self._pause.causes
         return {
             "pid": os.getpid(),
             "version": await asyncio.to_thread(_version),
             "backup": await self._backup(),
             "agents": {agent.id: agent.facts() for agent in self._agents.values()},
-            "channels": self._channels(),
+            "channels": self._channels(waits),
             "settings": self._reload.facts(),
             "commands": {
                 agent: asdict(known) for agent in self._agents if (known := self._sandbox.known_standing(agent)) is not None
@@ -136,11 +136,28 @@ class StatusHandlers:
         """Describe what commands of an agent can see, write and reach. Raises UsageError: there is no such agent."""
         return await self._sandbox.explain(agent)
 
-    def _channels(self) -> dict[str, Any]:
+    async def _waits(self) -> Sequence[FirmWait]:
+        try:
+            async with asyncio.timeout(TALLY_SECONDS):
+                return await self._ledger.outbox.firm_waits()
+        except (StorageFailed, TimeoutError):  # that is told with the tally
+            return []
+
+    def _channels(self, waits: Sequence[FirmWait]) -> dict[str, Any]:
         facts = self._supervisor.facts()
         lines = {name: self._health.line(name) for name in facts}
+        asked = {
+            name: [
+                {"conversation": one.conversation, "replies": one.count, "until": one.until.isoformat(timespec="seconds")}
+                for one in waits
+                if one.account == name
+            ]
+            for name in facts
+        }
         return {
-            name: one | ({"sending": f"Nothing could be sent {lines[name]}"} if lines[name] else {})
+            name: one
+            | ({"sending": f"Nothing could be sent {lines[name]}"} if lines[name] else {})
+            | ({"asksToWait": asked[name]} if asked[name] else {})
             for name, one in facts.items()
         }
 

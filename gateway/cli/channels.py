@@ -162,6 +162,8 @@ def _group_settings(policy: Policy) -> dict[str, str]:
 
 
 def _channels_text(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -> str:
+    from gateway.cli.status import wait_lines
+
     if not facts["channels"]:
         return "No chat platform is set up. Set one up, step by step: homebody setup telegram (docs/setup.md has the others)"
     lines = [] if facts["running"] else ["No gateway is running. Start it with: homebody start"]
@@ -171,6 +173,7 @@ def _channels_text(facts: dict[str, Any], local: Callable[[str], str], *, probed
         lines.append(f"{name}: {one['state']}{heard}{who}")
         lines += [f"  group {group}: {words}" for group, words in one.get("groupSettings", {}).items()]
         lines += [f"  {one[key]}" for key in ("trouble", "mend", "sending") if one.get(key)]
+        lines += [f"  ! {line}" for line in wait_lines(one, local)]
         lines += [f"  ! {concern}" for concern in (*one.get("concerns", ()), *one.get("remarks", ()))]
         if probed and "probe" in one:
             lines.append(f"  {_answer(one['probe'])}")

@@ -116,6 +116,7 @@ def _status_text(facts: dict[str, Any], local: Callable[[str], str]) -> str:
         heard = f", last contact {local(channel['heard'])}" if channel.get("heard") else ""
         lines.append(f"  channel {name}: {channel['state']}{heard}")
         lines += [f"    {channel[key]}" for key in ("trouble", "mend", "sending") if channel.get(key)]
+        lines += [f"    ! {line}" for line in wait_lines(channel, local)]
     lines += mail_lines(facts.get("mail") or {})
     outbox = ", ".join(f"{count} {state}" for state, count in facts["outbox"].items() if state != "sent" and count) or "empty"
     if suspended := facts["turns"].get("suspended"):
@@ -133,6 +134,15 @@ def _status_text(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     lines += [f"  PAUSED: {cause}" for cause in facts["paused"]]
     lines += [f"  ! {notice}" for notice in facts["notices"]]
     return "\n".join(lines)
+
+
+def wait_lines(channel: Mapping[str, Any], local: Callable[[str], str]) -> list[str]:
+    """Say for which chats a platform asked to wait, and until when."""
+    return [
+        f"it asked to wait: {counted(one['replies'], 'reply', 'replies')} to {one['conversation']} "
+        f"{'waits' if one['replies'] == 1 else 'wait'}, next attempt {local(one['until'])} (homebody outbox list)"
+        for one in channel.get("asksToWait", ())
+    ]
 
 
 def gateway_lines(gateways: Iterable[Mapping[str, Any]]) -> list[str]:

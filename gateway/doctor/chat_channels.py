@@ -66,6 +66,11 @@ def _of(
         yield ok(f"{name} {said}{heard}" + ("" if running else "; no gateway runs"))
     if state.get("sending"):
         yield Finding(level="warning", what=str(state["sending"]), where=name, mend="homebody outbox list")
+    for one in state.get("asksToWait", ()):
+        what = f"it asked to wait before more is sent to {one['conversation']}; next attempt {installation.local_time(one['until'])}"
+        yield Finding(
+            level="warning", what=what, where=name, why=f"Replies that wait: {one['replies']}.", mend="homebody outbox list"
+        )
     for concern in concerns(name, policy):
         what = str(concern).removeprefix(f"{name}: ")
         yield Finding(level="warning", what=what, where=name, mend="Who may write: homebody route explain")

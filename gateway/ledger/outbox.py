@@ -18,10 +18,14 @@ from gateway.ledger.rows import (
     HELD_RETRY,
     HELD_TTL,
     IN_DOUBT,
+    LAST_TRY,
+    LONGEST_FLOOD,
     LONGEST_WAIT,
     NOTICE_TTL,
     RESTORED,
+    SHORT_WAIT,
     DueChunks,
+    FirmWait,
     NewOutbound,
     OutboxRow,
     OutboxState,
@@ -132,11 +136,32 @@ class OutboxPart:
         return await self._connection.run(work)
 
     async def retry_later(self, row: int, not_before: datetime, *, firm: bool = False) -> None:
-        values = {"at": self._within_reach(not_before), "firm": int(firm)}
-        change = "state = 'ready', not_before = :at, firm = :firm"
-        await self._connection.run(
-            lambda db: _step(db, row, change, values, come_from=("sending",)), self._connection.notify_outbound
+        at, now = self._within_reach(not_before), self._connection.now()
+
+        def work(db: Database) -> None:
+            then = _last_try(db, row, at, not_before, now) if firm else at
+            change = "state = 'ready', not_before = :at, firm = :firm"
+            _step(db, row, change, {"at": then, "firm": int(firm)}, come_from=("sending",))
+
+        await self._connection.run(work, self._connection.notify_outbound)
+
+    async def firm_waits(self) -> list[FirmWait]:
+        query = (
+            "SELECT account, conversation, max(not_before) FROM outbox WHERE state = 'ready' AND firm = 1 AND not_before > ? "
+            "GROUP BY account, conversation ORDER BY account, conversation"
         )
+        behind = "SELECT count(*) FROM outbox WHERE conversation = ? AND state IN ('ready', 'sending', 'ambiguous')"
+        later = stamp(self._connection.now() + SHORT_WAIT)
+
+        def work(db: Database) -> list[FirmWait]:
+            found: list[Any] = db.execute(query, (later,)).fetchall()
+            counted: list[Any] = [db.execute(behind, (place,)).fetchone() for _, place, _ in found]
+            return [
+                FirmWait(account=account, conversation=place, count=int(count), until=instant(int(until)))
+                for (account, place, until), (count,) in zip(found, counted, strict=True)
+            ]
+
+        return await self._connection.run(work)
 
     async def hold(self, row: int, not_before: datetime) -> None:
         values, expires = {"at": self._within_reach(not_before)}, stamp(self._connection.now() + HELD_TTL)
@@ -361,9 +386,25 @@ def _expire(db: Database, now: datetime, token: Callable[[], str]) -> list[str]:
     return [conversation for _, conversation in found]
 
 
+def _last_try(db: Database, row: int, at: int, announced: datetime, now: datetime) -> int:
+    """Return when a chunk is tried again for which a platform named a time: before it expires, which may be put off for that."""
+    found: Any = db.execute("SELECT created_at, expires FROM outbox WHERE id = ?", (row,)).fetchone()
+    if found is None:
+        return at
+    created, expires = int(found[0]), int(found[1])
+    last = stamp(instant(expires) - LAST_TRY)
+    if at <= last:
+        return at
+    if announced <= instant(created) + LONGEST_FLOOD:
+        _keep(db, "(SELECT conversation FROM outbox WHERE id = :which)", row, stamp(instant(at) + 5 * LAST_TRY))
+        return at
+    return last if last > stamp(now) else expires
+
+
 def _keep(db: Database, conversation: str, which: object, expires: int) -> None:
     """Let nothing of a conversation expire before this; ``which`` is what the SQL expression ``conversation`` needs."""
-    query = f"UPDATE outbox SET expires = max(expires, :expires) WHERE conversation = {conversation} AND state IN ('ready', 'ambiguous')"
+    open_ = "state IN ('ready', 'sending', 'ambiguous')"
+    query = f"UPDATE outbox SET expires = max(expires, :expires) WHERE conversation = {conversation} AND {open_}"
     db.execute(query, {"which": which, "expires": expires})
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from channels.messages import ChatAddress
 from gateway.ledger.database import Database
-from gateway.ledger.rows import NOTICE_TTL, ChatMigration, DueChunks, NewOutbound, OutboxRow, OutboxState
+from gateway.ledger.rows import NOTICE_TTL, ChatMigration, DueChunks, FirmWait, NewOutbound, OutboxRow, OutboxState
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import account_of, clean, read_conversation, stamp, write_conversation, write_payload
 
@@ -62,7 +62,14 @@ class OutboxLedger(Protocol):
         ...
 
     async def retry_later(self, row: int, not_before: datetime, *, firm: bool = False) -> None:
-        """Record that the attempt had no effect, and when to retry. ``firm``: the platform named the time, so it is kept."""
+        """Record that the attempt had no effect, and when to retry. ``firm``: the platform named the time, so it is kept.
+
+        Chunks do not expire before that time, or there is one more attempt before they do (``LONGEST_FLOOD``).
+        """
+        ...
+
+    async def firm_waits(self) -> list[FirmWait]:
+        """Return the conversations for which a platform asked to wait longer than ``SHORT_WAIT`` from now."""
         ...
 
     async def hold(self, row: int, not_before: datetime) -> None:

@@ -35,6 +35,12 @@ NOTICE_TTL: Final = timedelta(days=7)
 """How long a notice waits for its conversation to come back."""
 LONGEST_WAIT: Final = timedelta(hours=1)
 """No message waits longer for its next attempt, whatever a platform asks for or the clock on the wall says."""
+LONGEST_FLOOD: Final = timedelta(hours=2)
+"""A message waits beyond its time for the one that a platform names, if that is within so long after it was queued."""
+LAST_TRY: Final = timedelta(minutes=1)
+"""How long before its end a message is tried once more, where the time that a platform names is later than that."""
+SHORT_WAIT: Final = timedelta(minutes=1)
+"""A wait that a platform asks for and that need not be told."""
 IN_DOUBT: Final = "in doubt since the ledger was damaged"
 """The reason of messages and replies that were recovered from a damaged ledger and may have been dealt with already."""
 RESTORED: Final = "held since the backup was restored"
@@ -310,6 +316,15 @@ class DueChunks(Struct, frozen=True, kw_only=True):
     expired: int
     given_up: tuple[str, ...] = ()
     """The addresses of the conversations whose chunks expired."""
+
+
+class FirmWait(Struct, frozen=True, kw_only=True):
+    """A conversation for which a platform asked to wait: its ``account``, how many chunks wait, and when the next attempt is."""
+
+    account: str
+    conversation: str
+    count: int
+    until: datetime
 
 
 class PairingRequest(Struct, frozen=True, kw_only=True):

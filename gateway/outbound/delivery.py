@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from channels.protocol import Channel
 from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.base.wait import run_despite_cancel, wait_until_set
 from gateway.ledger.outbox_rows import OutboxLedger
-from gateway.ledger.rows import HELD_RETRY, OutboxRow
+from gateway.ledger.rows import HELD_RETRY, SHORT_WAIT, OutboxRow
 from gateway.ledger.values import account_of
 from gateway.logs.secret_filter import SecretFilter
 from gateway.outbound.failed_sends import AccountHealth, AmbiguousSends, DeliveryListener, NoListener, answers, is_safe
@@ -46,8 +46,8 @@ class Delivery:
     Nothing is sent on an account before its channel is ready. A rejected chunk is retried with back-off until it expires, or given up
     if the rejection is permanent. A chunk with unknown outcome is resent where duplicates are impossible, otherwise according to
     ``gateway.outbound.failed_sends``, and only after the platform answers again. ``secret_filter`` redacts secrets. ``jitter`` returns a
-    number from 0 to 1. ``delivered`` is called for files that arrived, ``listener`` for messages that cannot be delivered; neither may
-    raise.
+    number from 0 to 1. ``zone`` is the owner's, for times that are shown. ``delivered`` is called for files that arrived, ``listener`` for
+    messages that cannot be delivered; neither may raise.
     """
 
     def __init__(
@@ -61,7 +61,9 @@ class Delivery:
         listener: DeliveryListener | None = None,
         secret_filter: SecretFilter | None = None,
         telemetry: Telemetry | None = None,
+        zone: Callable[[], tzinfo | None] = lambda: None,
     ) -> None:
+        self._zone = zone
         self._telemetry = telemetry or Telemetry()
         self._secret_filter = secret_filter
         self._outbox = outbox
@@ -117,7 +119,7 @@ class Delivery:
             return f"{account} does not answer yet (homebody channels status)"
         if line := self.health.line(account):
             return f"nothing could be sent on {account} {line}"
-        return f"it is tried again at {row.not_before.astimezone():%H:%M:%S}" if row.not_before > now else ""
+        return f"it is tried again at {row.not_before.astimezone(self._zone()):%H:%M:%S}" if row.not_before > now else ""
 
     def look(self) -> None:
         """Look for what is due, because another gateway queued something."""
@@ -354,6 +356,9 @@ class Delivery:
             self.health.failed(account, refusal.in_full())
         wait = refusal.retry_after if refusal.retry_after is not None else self._backoff(row.attempt)
         at = self._clock.now() + timedelta(seconds=wait)
+        if firm and timedelta(seconds=wait) > SHORT_WAIT:
+            until = at.astimezone(self._zone()).isoformat(timespec="seconds")
+            log.warning("%s asks to wait until %s before anything is sent to %s", account, until, row.conversation.address)
         await self._surely(lambda: self._outbox.retry_later(row.id, at, firm=firm))
 
     async def _doubted(self, channel: Channel, row: OutboxRow, error: Exception, *, noted: bool) -> None:

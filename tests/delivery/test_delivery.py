@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,6 +23,7 @@ from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from datetime import tzinfo
     from pathlib import Path
 
     from channels.protocol import Channel, InboundSink
@@ -152,11 +154,12 @@ async def scene(
     ready: bool = True,
     clock: ManualClock | None = None,
     platform: Platform | None = None,
+    zone: tzinfo | None = None,
 ) -> AsyncIterator[Scene]:
     clock = clock or ManualClock(NOON)
     ledger = await open_at(folder / "ledger.sqlite", clock)
     told = Told()
-    delivery = Delivery(ledger.outbox, clock, jitter=lambda: 1.0, listener=told)
+    delivery = Delivery(ledger.outbox, clock, jitter=lambda: 1.0, listener=told, zone=lambda: zone)
     platform = platform or Platform(script=list(script))
     channel: Channel = platform
     delivery.attach(channel)
@@ -404,6 +407,49 @@ async def test_a_wait_of_hours_that_a_platform_asks_for_is_tried_after_one(tmp_p
         assert len(s.platform.attempts) == 1
         await s.later(20)
         assert len(s.platform.attempts) == 2
+
+
+async def test_an_answer_waits_beyond_its_hour_for_a_time_within_two_that_a_platform_names(tmp_path: Path) -> None:
+    async with scene(tmp_path, NotSent("flood", retry_after=5000), NotSent("flood", retry_after=1400)) as s:
+        await s.say("one", "two")
+        await s.later(4990, step=10)
+        assert s.texts == []
+        assert len(s.platform.attempts) == 2
+        await s.later(30, step=10)
+        assert s.texts == ["one", "two"]
+        assert s.told.losses == []
+
+
+async def test_an_answer_is_tried_once_more_before_it_expires_under_a_wait_of_a_day(tmp_path: Path) -> None:
+    async with scene(tmp_path, *[NotSent("flood", retry_after=86_400)] * 2) as s:
+        await s.say("one")
+        await s.later(3500, step=10)
+        assert len(s.platform.attempts) == 1
+        await s.later(90, step=10)
+        assert len(s.platform.attempts) == 2
+        await s.later(60, step=10)
+        assert [row.reason for row in await s.ledger.outbox.latest(["dead"])] == ["expired"]
+
+
+async def test_a_wait_that_a_platform_asks_for_is_told_with_its_end_in_the_owners_zone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scene(
+        tmp_path, NotSent("flood", retry_after=600), NotSent("flood", retry_after=20), zone=ZoneInfo("Asia/Tokyo")
+    ) as s:
+        await s.say("one", "two")
+        await s.still()
+        await s.say("other", chat="7")
+        await s.still()
+        until = NOON + timedelta(seconds=600)
+        [wait] = await s.ledger.outbox.firm_waits()
+        assert (wait.account, wait.count, wait.until) == ("telegram:default", 2, until)
+        shown = until.astimezone(ZoneInfo("Asia/Tokyo"))
+        assert f"telegram:default asks to wait until {shown.isoformat(timespec='seconds')}" in caplog.text
+        [row, _] = [row for row in await s.ledger.outbox.latest(["ready"]) if row.text in {"one", "two"}]
+        assert s.delivery.why_waits(row) == f"it is tried again at {shown:%H:%M:%S}"
+        await s.later(620, step=10)
+        assert await s.ledger.outbox.firm_waits() == []
 
 
 @pytest.mark.parametrize("safe", ["the channel repeats safely", "the channel noted a handle"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.clock import SystemClock
+from gateway.cli.status import wait_lines
 from gateway.outbound import failed_sends
 from tests.gateway.test_telegram_house import ANNA, Home
 from tests.peers.telegram import TelegramPeer
@@ -61,6 +62,21 @@ async def test_what_could_not_be_delivered_is_told_on_another_account(peers: tup
         assert "Bad Gateway (502)" in status["sending"] or "does not answer" in status["sending"]
         home.peer.faults.clear()
         assert (await home.says(2))[1] == "(possibly repeated)\nre: are you there?"
+
+
+async def test_a_bot_that_is_to_wait_for_an_hour_says_so_in_the_status(peers: tuple[Home, TelegramPeer]) -> None:
+    home, _ = peers
+    async with home.lived_in() as house:
+        home.peer.fault("sendMessage", "retry_after", times=1, seconds=5000)
+        await home.peer.say(ANNA, "are you there?")
+        while not await house.ledger.outbox.firm_waits():  # noqa: ASYNC110  (nobody announces it)
+            await asyncio.sleep(0.02)
+        facts = (await house.status.status())["channels"]["telegram:default"]
+        [wait] = facts["asksToWait"]
+        assert wait["replies"] == 1
+        assert str(ANNA) in wait["conversation"]
+        [line] = wait_lines(facts, lambda moment: f"<{moment}>")
+        assert line.startswith(f"it asked to wait: 1 reply to {wait['conversation']} waits, next attempt <{wait['until']}>")
 
 
 async def house_status(house: object) -> dict[str, dict[str, str]]:
