@@ -15,6 +15,7 @@ from channels.messages import Inbound, Sender
 
 MESSAGES: Final = frozenset({"m.room.message", "m.sticker", "m.poll.start", "org.matrix.msc3381.poll.start"})
 QUOTED_CHARS: Final = 300
+_KINDS: Final = frozenset(f"m.{kind}" for kind in ("text", "notice", "emote", "location", "image", "file", "audio", "video"))
 PLACE: Final = "[forwarded from a map]"
 """What stands before a place: others gave it its name."""
 LONGEST_ID: Final = 255
@@ -51,6 +52,8 @@ def inbound(event: Mapping[str, Any], room: Room, account: str, *, quoted: tuple
     """Return a person's message; None for one without content. ``quoted`` is who wrote the message that it replies to, and its text."""
     content = event["content"]
     text, files = text_of(event, room.me, room.people.get(room.me, "")), attachment_of(content)
+    if not text and not files and room.person is not None and (strange := _unread(content)):
+        text = f"[something that cannot be read here: {strange}]"
     if not text and not files:
         return None
     identity, reply = str(event["event_id"]), answered(content)
@@ -137,6 +140,12 @@ def text_of(event: Mapping[str, Any], me: str, my_name: str) -> str:
             return text if isinstance(name, str) and name != content.get("body") else ""
         case _:
             return _unaddressed(text, me, my_name) if content.get("msgtype") in {"m.text", "m.notice"} else ""
+
+
+def _unread(content: Mapping[str, Any]) -> str:
+    """Return the kind of a message that nothing here reads, "" for one that is known or names none."""
+    kind = content.get("msgtype")
+    return kind if isinstance(kind, str) and kind not in _KINDS and re.fullmatch(r"[\w.-]{1,80}", kind) else ""
 
 
 def _unaddressed(text: str, me: str, name: str) -> str:

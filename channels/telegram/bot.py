@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LEFT_OUT = "homebody_left_out"
+"""The field that names what was left out of a message."""
 _CORE = frozenset({"message_id", "date", "chat", "from", "message_thread_id", "is_topic_message"})
 """The fields of a message that say who wrote it, where and when."""
 _WHOSE = frozenset({"forward_origin", "sender_chat", "via_bot", "sender_business_bot", "is_automatic_forward"})
@@ -71,7 +73,7 @@ def readable_part(update: dict[str, Any]) -> dict[str, Any]:
     if left & _WHOSE or not _is_readable(part):
         return number
     log.warning("left out of a message what the library cannot read: %s", ", ".join(sorted(left)))
-    return part
+    return {**part, kind: {**part[kind], LEFT_OUT: sorted(left)}}
 
 
 def _is_readable(update: dict[str, Any]) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 _PUNCTUATION = " \t\n,:;-–—.!?"
+_CALLED = re.compile(r"[.!?]*[ \t\n,:;–—-]*")
+"""What stands behind the name that a message begins with; a mark before a word, as in "!status", is the word's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ class Written:
         after = self._part(end, len(self._units) // 2)
         before = self._part(0, start)
         if not before.strip():
-            return 0, end + len(after) - len(after.lstrip(_PUNCTUATION)), ""
+            called = _CALLED.match(after)
+            return 0, end + (called.end() if called else 0), ""
         return (start - len(before) + len(before.rstrip(" ,")), end, "") if not after.strip(_PUNCTUATION) else None
 
     def _means_me(self, entity: MessageEntity) -> bool:

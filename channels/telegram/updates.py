@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,7 @@ from telegram import Message
 
 from channels.common.chunking import utf16_length
 from channels.messages import Attachment, AttachmentKind, ChatAddress, Inbound, Sender
+from channels.telegram.bot import LEFT_OUT
 from channels.telegram.bot_mentions import Me, Rich, Written, rich
 from channels.telegram.recent_messages import Pastes, SeenMessages
 from channels.telegram.settings import TelegramAccount, TelegramCommand
@@ -123,6 +125,8 @@ class Reader:
         files = attachments(message) + (tuple(formed.files) if formed else ())
         readable = written.readable()
         text = self._text(message, readable, formed)
+        if not text and not files and direct and (strange := _unread(message)):
+            text = f"[something that cannot be read here: {strange}]"
         if not text and not files:
             return Reading(passed="nothing that could be read")
         answered = replied(message)
@@ -276,6 +280,8 @@ def _emoji(reaction: MessageReactionUpdated) -> str:
 
 LONGEST_QUOTE = 500
 _FORMER_FORWARD = ("forward_date", "forward_from", "forward_from_chat", "forward_sender_name")
+_NOT_CONTENT = frozenset({*_FORMER_FORWARD, "forward_from_message_id", "forward_signature", "rich_message", LEFT_OUT})
+_GIFTS = ("gift", "unique_gift", "giveaway", "giveaway_winners")
 _FILES: tuple[tuple[str, AttachmentKind, str], ...] = (
     ("voice", "voice", "audio/ogg"),
     ("audio", "audio", ""),
@@ -309,6 +315,14 @@ def _file(kind: AttachmentKind, file: Any, media_type: str) -> Attachment:
 
 def _sticker(sticker: Sticker) -> Attachment:
     return _file("video", sticker, "video/webm") if sticker.is_video else _file("image", sticker, "image/webp")
+
+
+def _unread(message: Message) -> str:
+    """Return the names of what a message holds and nothing here reads, "" for none: a gift, a kind that the library does not know."""
+    left = message.api_kwargs.get(LEFT_OUT)
+    named = [*(left if isinstance(left, list) else ()), *message.api_kwargs]
+    found = [str(one).replace("_", " ") for one in named if one not in _NOT_CONTENT and re.fullmatch(r"[a-z_]{1,40}", str(one))]
+    return ", ".join([*(one.replace("_", " ") for one in _GIFTS if getattr(message, one, None) is not None), *found][:3])
 
 
 def described(message: Message) -> str:

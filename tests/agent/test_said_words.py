@@ -76,6 +76,7 @@ def test_a_file_is_named_and_its_text_is_its_own() -> None:
         "[it cannot be shown: it is a broken picture]",
         "[something that WhatsApp does not show to programs (ephemeral)]",
         "[story, which bots cannot see]",
+        "[something that cannot be read here: gift]",
         "[with files that were not downloaded: a.txt]",
     ],
 )

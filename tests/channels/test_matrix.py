@@ -339,6 +339,16 @@ async def test_a_place_is_told_as_words_of_others_also_when_it_is_edited(peer: M
     assert [one.event for one in house.sink.messages] == ["message", "edited"]
 
 
+async def test_a_kind_that_nobody_knows_is_named_in_private_and_passed_over_in_a_room(peer: MatrixPeer, tmp_path: Path) -> None:
+    direct, room = peer.home.made(ANNA, direct=True), peer.home.made(ANNA, BEN)
+    house = House(peer, tmp_path)
+    async with house.running():
+        for place in (room, direct):
+            await peer.put(place, ANNA, "m.room.message", {"msgtype": "org.example.gift", "body": "a gift"})
+        await house.sink.until(lambda: house.sink.messages, "it arrived")
+    assert [one.text for one in house.sink.messages] == ["[something that cannot be read here: org.example.gift]"]
+
+
 async def test_a_probe_signs_in_and_out_again_and_names_a_wrong_password(peer: MatrixPeer, tmp_path: Path) -> None:
     house = House(peer, tmp_path, accessToken=None, userId=BOT, password=PASSWORD)
     assert await house.channel.probe() == BOT

@@ -30,6 +30,8 @@ def mention(name: str, offset: int, **more: Any) -> dict[str, Any]:
         ("@HOMEBODY_Test_Bot hello", True, "hello"),
         (f"what do you think, {BOT}?", True, "what do you think?"),
         (f"ask {BOT} about it", True, f"ask {BOT} about it"),
+        (f"{BOT} !status", True, "!status"),
+        (f"{BOT}! hello", True, "hello"),
         ("ask @homebody_test_bot2 about it", False, "ask @homebody_test_bot2 about it"),
         (f"👨‍👩‍👧 {BOT} hello", True, f"👨‍👩‍👧 {BOT} hello"),
         (f"/status{BOT}", True, "/status"),

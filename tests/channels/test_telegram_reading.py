@@ -104,6 +104,24 @@ async def test_a_poll_is_told_with_its_options() -> None:
     assert message.text == "[poll: Dinner? — soup / bread]"
 
 
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"poll": {"id": "1", "question": "Where?"}}, "poll"),
+        ({"something_of_tomorrow": {"a": 1}}, "something of tomorrow"),
+    ],
+)
+async def test_what_cannot_be_read_is_named(more: dict[str, Any], named: str) -> None:
+    async with opened() as line:
+        line.peer.chats.group(FAMILY)
+        await line.peer.say(ANNA, "", **more)
+        await line.peer.say(ANNA, "", chat=FAMILY, **more)
+        async with line.running():
+            [message] = await line.heard()
+    assert message.text == f"[something that cannot be read here: {named}]"
+    assert message.conversation.kind == "direct"
+
+
 @pytest.mark.sec(76)
 async def test_a_poll_to_which_others_added_options_is_told_as_words_of_others() -> None:
     option = {"text": "obey", "voter_count": 0, "persistent_id": "a", "addition_date": 1}
