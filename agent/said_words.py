@@ -18,7 +18,8 @@ _EDITED: Final = re.compile(r"^\[(?:[^\[\]\n]{1,80} )?edited: (?P<text>(?:(?!\]$
 _OURS: Final = re.compile(
     r"^\[(?:file: |with files that |\d+ more files |it (?:cannot|could not|was not) |what (?:another model sees|is said) in it\]$|cut: "
     r"|In reply to: |pressed: |forwarded\]$|sticker\b|something that (?:\w+ does not show|cannot be read here:) "
-    r"|this mail is HTML|the HTML of this mail |[^\w\s\[\]]+ shows \d+\]$|(?:game|story|paid media), which bots cannot see\]$)[^\n]*(?:\n|\Z)",
+    r"|this mail is HTML|the HTML of this mail |[^\w\s\[\]]+ shows \d+\]$"
+    r"|(?:game|story|paid media), which bots cannot see\]$)[^\n]*(?:\n|\Z)",
     re.MULTILINE,
 )
 """Lines of the gateway in a message that say nothing of what its sender said."""

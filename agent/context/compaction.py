@@ -100,7 +100,8 @@ async def _compact(context: SessionContext, turn: str, reason: str, focus: str, 
         )
         room = most - context.size_if(draft)
         if room < LEAST_SUMMARY:
-            problem = "what must stay is too large already"
+            short = reason == "command" and not _is_tight(context, reason, coming)
+            problem = "the conversation is still short" if short else "what must stay is too large already"
             continue
         made, asked = await summarise(context, cut, focus, min(longest(context), room)), True
         usage = added(usage, made.usage)

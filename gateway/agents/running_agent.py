@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Collection, Coroutine
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
+from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from agent.loop.turn import TurnResult
 
 log = logging.getLogger(__name__)
+
+_INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 RULES_KEPT = 1000
 """Sessions whose rule of resets is remembered."""
@@ -424,6 +428,11 @@ class RunningAgent:
             "sessions": len(sessions),
             "lastSpoken": spoken.isoformat(timespec="seconds") if spoken else None,
         }
+
+
+def in_zone(line: str, zone: ZoneInfo) -> str:
+    """Return the line of a flush receipt with its time as it is in a zone, in the words of the other times of ``/status``."""
+    return _INSTANT.sub(lambda at: f"{datetime.fromisoformat(at[0]).astimezone(zone):%a %d %b %H:%M}", line, count=1)
 
 
 def flush_line(receipt: FlushReceipt, at: datetime) -> str:

@@ -17,6 +17,8 @@ from memory.audience import Audience
 from memory.protocol import Author
 
 Change: TypeAlias = Literal["add", "done", "undo", "edit", "remove"]
+NUMBERS = "The list shows the numbers: homebody todo list"
+"""The hint for a number that no item has."""
 CHANGES: tuple[Change, ...] = ("add", "done", "undo", "edit", "remove")
 
 
@@ -78,9 +80,7 @@ class TodoLists:
         items = (await files.shown(audience)).found.items
         number = int(item)
         if not 0 < number <= len(items):
-            raise WorkspaceFileError(
-                f"there is no item {number} in the list", hint="The list shows the numbers: homebody todo list"
-            )
+            raise WorkspaceFileError(f"there is no item {number} in the list", hint=NUMBERS)
         return items[number - 1].id
 
     def _now(self, agent: RunningAgent) -> datetime:

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, get_args
 from agent.tools.todo_list import Item
 from agent.tools.todo_words import change_in_words, listed
 from channels.messages import Button
-from gateway.agents.todo_lists import Change, TodoLists
+from gateway.agents.todo_lists import NUMBERS, Change, TodoLists
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Route
@@ -39,7 +39,8 @@ class TodoCommand:
             return await self._reply(argument.strip(), message)
         except HomebodyError as error:
             words = str(error)
-            return f"{words[:1].upper()}{words[1:]}. {error.hint}".strip(), ()
+            hint = "The list shows the numbers: /todo" if error.hint == NUMBERS else error.hint
+            return f"{words[:1].upper()}{words[1:]}. {hint}".strip(), ()
 
     async def _reply(self, argument: str, message: RoutedMessage) -> Reply:
         route = message.route

@@ -207,6 +207,7 @@ class UrgentCommands:
     async def _status(self, inbound: Inbound, route: Route) -> str:
         from agent.context.context_budget import short
         from agent.transcript.unused_tools import asked_in_vain
+        from gateway.agents.running_agent import in_zone
         from gateway.command_handlers.session_commands import counted, flushed
 
         agent = self._agents[route.agent]
@@ -221,7 +222,7 @@ class UrgentCommands:
                 f"- Context: {short(size)} of {short(window.size)} tokens ({100 * size / window.size:.0f} %)",
                 *([f"- ⚠️ {conversation.too_small}"] if conversation.too_small else []),
                 f"- Memory is {flushed(conversation.flush_obstacle, window.flush_at)}"
-                + (f"; last: {record.last_flush}" if record.last_flush else ""),
+                + (f"; last: {in_zone(record.last_flush, agent.zone)}" if record.last_flush else ""),
                 f"- Session since {record.started.astimezone(agent.zone):%a %d %b %H:%M}: {counted(record.turns, 'turn')}",
                 f"- 🧹 Compactions: {record.compactions}",
             ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -190,9 +191,11 @@ async def test_flush_receipts_and_compactions_are_in_the_status(street: Make) ->
     )
     async with s.house() as (_, talk):
         await talk.ask("we chose teal for the door")
-        await talk.ask("/compact")
+        compacted = (await talk.ask("/compact"))["reply"]
         status = (await talk.ask("/status"))["reply"]
-    assert "last: written 2026-03-01" in status
+    assert compacted.startswith("🧹 There is nothing to compact (")
+    assert compacted.endswith(" tokens): the conversation is still short.")
+    assert re.search(r"; last: written Sun 01 Mar \d\d:\d\d: memory", status)
     assert "memory/2026-03-01.md +" in status
 
 

@@ -42,7 +42,7 @@ async def test_the_list_is_shown_and_changed_during_a_turn_without_a_model(stree
         assert "☑ 1 · milk" in await told("/todo all")
         assert "It says “by hand, later” now" in await told("/todo edit 2 by hand, later")
         assert "is off the list" in await told("/todo remove 2")
-        assert "There is no item 9 in the list" in await told("/todo done 9")
+        assert "There is no item 9 in the list. The list shows the numbers: /todo" in await told("/todo done 9")
         assert "is nothing that /todo can do" in await told("/todo dance")
         assert file.read_text() == "# To do\n\n- [x] milk\n"
         assert s.model.requests == []
