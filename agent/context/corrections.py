@@ -46,6 +46,8 @@ _NO_LONGER = (
     r"ne \w+ plus|n['’]\w+ plus|ya no|non (?:\w+ )?più|niet meer|geen \w* ?meer|já não|agora não|mais não)\b"
 )
 _MOST_OF_NO_LONGER = 4
+_OWN = r"(?:i|ich|je|yo|io|ik|eu)\b|j['’]"
+"""Who speaks of themselves needs no sentence before it."""
 _MORE_NUMBERS = (
     "twee drie vier vijf zes zeven negen tien elf twaalf dertien veertien vijftien "
     "dois duas três quatro seis oito onze doze treze catorze quatorze quinze "
@@ -83,11 +85,7 @@ def refers_back(sentence: str) -> bool:
     bare = sentence.strip(" .!…")
     if _compiled(_ENDINGS).search(bare):
         return True
-    if (
-        len(bare.split()) <= _MOST_OF_NO_LONGER
-        and _compiled(_NO_LONGER).search(bare)
-        and not small_talk.is_in_first_person(bare)
-    ):
+    if len(bare.split()) <= _MOST_OF_NO_LONGER and _compiled(_NO_LONGER).search(bare) and not _compiled(_OWN).match(bare):
         return True
     rest = without_opening(bare)
     if rest != bare:

@@ -235,15 +235,10 @@ def without_interjection(sentence: str) -> str:
     return _compiled(_INTERJECTION).sub("", sentence.strip(" .!…\"'“”„"), count=1)
 
 
-def is_in_first_person(sentence: str) -> bool:
-    """Whether a sentence is of the speaker or of what is theirs."""
-    return bool(_compiled(_FIRST_PERSON).search(sentence))
-
-
 def declares(sentence: str) -> bool:
     """Whether a sentence is in the first person, has its subject in front, or is long and no comment."""
     bare = without_interjection(sentence)
-    if is_in_first_person(bare) or _compiled(_SUBJECT).match(bare):
+    if _compiled(_FIRST_PERSON).search(bare) or _compiled(_SUBJECT).match(bare):
         return True
     return len(bare.split()) >= _LEAST_WORDS and not (_compiled(_COMMENT).match(bare) or is_code(bare))
 

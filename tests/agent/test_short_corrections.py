@@ -10,6 +10,7 @@ from tests.agent.said_sentences import KEEP, PASS, sentences
 MOST_TALK_KEPT = 0.1
 CORRECTIONS = {
     "English": [
+        ("Tom is vegan.", "he isn't any more"),
         ("Swim class is on Mondays.", "no, on Saturdays"),
         ("The locker combination is walrus.", "er no, seal"),
         ("Send the card to Aunt May.", "wait, to Uncle Ned"),
