@@ -106,10 +106,13 @@ def service_of(invocation: Invocation) -> ServiceManager | None:
 
 def with_settings(invocation: Invocation) -> None:
     """Check the settings before a process is started that could only print what is wrong with them."""
+    from gateway.config.homes_beside import shared_workspaces
     from gateway.config.settings_file import load_or_last_known_good
 
     invocation.paths.prepare()
-    load_or_last_known_good(invocation.paths, os.environ)
+    settings = load_or_last_known_good(invocation.paths, os.environ)[0].settings
+    for shared in shared_workspaces(settings, invocation.paths, os.environ):
+        report_progress(f"homebody: warning: {shared.as_text()}\n  {shared.mend(settings)}")
 
 
 def report_progress(text: str) -> None:

@@ -40,6 +40,16 @@ def test_a_gateway_is_started_in_the_background_found_restarted_and_stopped(mach
     assert "No gateway is running." in machine.run("stop").stdout
 
 
+def test_who_starts_a_home_with_the_workspace_of_another_is_told_so(machine: Machine) -> None:
+    assert "warning" not in machine.run("start").stderr
+    machine.run("--profile", "fam", "config", "set", "agents.defaults.workspace", "~/homebody")
+    told = machine.run("restart").stderr
+    assert f"{machine.home / 'homebody'}, the workspace of the agent main, is that of main of the profile fam, too" in told
+    logged = (machine.paths.logs / "homebody.jsonl").read_text()
+    assert "is that of main of the profile fam, too" in logged
+    machine.run("stop")
+
+
 def test_a_gateway_that_ends_at_once_says_why(machine: Machine) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
