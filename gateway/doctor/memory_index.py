@@ -21,7 +21,7 @@ from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, ok
 from gateway.settings.root import AgentProfile
 from memory.errors import IndexBroken
-from memory.notes.sources import HARD_LINK, UNREADABLE, NoteSources, own_files_again
+from memory.notes.sources import HARD_LINK, NOT_A_FILE, UNREADABLE, NoteSources, own_files_again
 from memory.notes.version_store import VersionStore
 from memory.store.sqlite.index_database import AllowedFeatures, detect_features, other_layout
 from memory.workspace_memory import WorkspaceMemory
@@ -32,6 +32,7 @@ READ_ANYWAY: Final = "is not valid UTF-8"
 """What the memory says of a note that it reads as Windows-1252."""
 _GUESSED: Final = "The agent reads these lines as Windows-1252; from another encoding, letters with accents become others."
 _MENDS: Final = {
+    NOT_A_FILE: "Rename it so that it does not end in .md, or remove it.",
     "is a binary file": "Rename it so that it does not end in .md, or save it as UTF-8.",
     READ_ANYWAY: "Save it as UTF-8 in your editor.",
     "a symbolic link is not followed": "Name its target in memorySearch.extraPaths, or delete the link.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from memory.errors import MemoryTrouble, MemoryUnreadable
-from memory.notes.sources import UNREADABLE, NoteSources, Stamp, open_beneath, stamp_of
+from memory.notes.sources import LINK, UNREADABLE, NoteSources, Stamp, open_beneath, stamp_of
 from memory.protocol import Excerpt
 
 LARGEST_FILE = 16 * 1024 * 1024
@@ -52,7 +53,7 @@ def read_note(sources: NoteSources, path: str) -> NoteContent:
             with os.fdopen(os.dup(file), "rb") as stream:
                 data = stream.read(LARGEST_FILE + 1)
     except OSError as error:
-        raise MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", hint=_hint(error, path)) from error
+        raise _unreadable(path, error) from error
     remark = "" if _is_utf(data) else f"{path} is not valid UTF-8; invalid lines were read as Windows-1252. Save it as UTF-8"
     return NoteContent(decode(data, path), hashlib.sha256(data).digest(), stamp, remark)
 
@@ -111,7 +112,7 @@ def read_lines(sources: NoteSources, path: str, *, from_line: int, lines: int | 
         with open_beneath(*placed) as file, os.fdopen(os.dup(file), "rb") as stream:
             return _excerpt(stream, path, max(1, from_line), min(lines or MOST_LINES, MOST_LINES), asked=lines)
     except OSError as error:
-        raise MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", hint=_hint(error, path)) from error
+        raise _unreadable(path, error) from error
 
 
 def _excerpt(stream: BinaryIO, path: str, first: int, count: int, *, asked: int | None) -> Excerpt:
@@ -178,6 +179,12 @@ def _cut_in_line(picked: list[str], line: str, path: str, first: int) -> Excerpt
         return _done(picked, path, first, cut=True)
     text = f"{line}\n[truncated: line {first} is longer than {MOST_CHARS} characters; continue with from={first + 1}]"
     return Excerpt(path=path, text=text, start_line=first, end_line=first, cut=True)
+
+
+def _unreadable(path: str, error: OSError) -> MemoryUnreadable:
+    if error.errno == errno.ELOOP:
+        return MemoryUnreadable(f"{path} {UNREADABLE}: {LINK}", hint="homebody memory status")
+    return MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", hint=_hint(error, path))
 
 
 def _hint(error: OSError, path: str) -> str:

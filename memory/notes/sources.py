@@ -47,6 +47,7 @@ UNREADABLE_FOLDER = f"the folder {UNREADABLE}"
 HARD_LINK = "it has a second name (a hard link) and is not read; copy it to a new file"
 LINK = "a symbolic link is not followed; name its target in memorySearch.extraPaths"
 _MOST_NAMED = 3
+NOT_A_FILE = "it is no file, though its name ends like that of a note; rename or remove it"
 NOT_UTF8 = "its name is not UTF-8, so it is not indexed; rename it"
 
 
@@ -343,11 +344,15 @@ def _at(entry: os.DirEntry[str], path: str, folders: list[tuple[str, str]]) -> S
             return SourceFile(path, _NO_STAMP, LINK) if told else None
         if entry.is_dir(follow_symlinks=False):
             folders.append((entry.path, path))
-        elif is_note(name) and entry.is_file(follow_symlinks=False):
-            status = entry.stat(follow_symlinks=False)
-            return SourceFile(path, _NO_STAMP, HARD_LINK) if status.st_nlink > 1 else SourceFile(path, stamp_of(status))
+        return _named_like_a_note(entry, path) if is_note(name) else None
     except FileNotFoundError:
         return None
     except OSError as error:
         return SourceFile(path, _NO_STAMP, f"{UNREADABLE}: {error.strerror}")
-    return None
+
+
+def _named_like_a_note(entry: os.DirEntry[str], path: str) -> SourceFile:
+    if not entry.is_file(follow_symlinks=False):
+        return SourceFile(path, _NO_STAMP, NOT_A_FILE)
+    status = entry.stat(follow_symlinks=False)
+    return SourceFile(path, _NO_STAMP, HARD_LINK) if status.st_nlink > 1 else SourceFile(path, stamp_of(status))

@@ -94,6 +94,22 @@ async def test_a_hard_link_is_neither_read_nor_indexed(workspace: Path) -> None:
     await memory.close()
 
 
+async def test_pipes_folders_and_links_named_like_notes_are_told_and_what_is_in_such_a_folder_is_found(workspace: Path) -> None:
+    os.mkfifo(workspace / "memory/pipe.md")
+    (workspace / "memory/folder.md").mkdir()
+    (workspace / "memory/folder.md/inner.md").write_text("The ladder is in the shed\n")
+    (workspace / "memory/link.md").symlink_to(workspace / "MEMORY.md")
+    memory = opened(workspace)
+    troubles = (await memory.sync()).troubles
+    assert "no file" in troubles["memory/pipe.md"]
+    assert "no file" in troubles["memory/folder.md"]
+    assert "symbolic link" in troubles["memory/link.md"]
+    assert [hit.path for hit in (await memory.search("ladder", audience=OWNER)).hits] == ["memory/folder.md/inner.md"]
+    with pytest.raises(MemoryUnreadable, match="a symbolic link is not followed"):
+        await memory.get("memory/link.md", audience=OWNER)
+    await memory.close()
+
+
 async def test_notes_that_a_backup_gave_a_second_name_are_told_once_and_by_each_search(workspace: Path) -> None:
     told: list[str] = []
     memory = opened(workspace, told)
