@@ -77,10 +77,8 @@ class SubAgentResults:
         happened = f"Sub-agent {subagent.id} {_HAPPENED[state]}{f' ({reason})' if reason else ''}."
         task, nothing = f"Its task began: “{unmarked(neutralised(asked.task))}”", "(It said nothing.)"
         rules = replace(asked.result, sources=merged(taint, asked.sources))
-        if (
-            asked.sources
-        ):  # the conversation may have begun afresh since: what chose the task and the label is fenced, or left out
-            rules = replace(rules, name=subagent.id, instruction=f"[{happened}]")
+        if asked.sources:  # the conversation may have begun afresh since
+            rules = replace(rules, instruction=f"[{happened}]")
             text = f"[{task}]\n\n{text or nothing}"
         else:
             rules = replace(rules, instruction="\n".join([f"[{happened} {task}]", *([] if text else [nothing])]))

@@ -318,7 +318,7 @@ async def test_a_label_and_a_task_that_untrusted_text_may_have_chosen_are_not_to
         shown = [one for request in cast.requests["main"] for one in request.messages if isinstance(one, UserMessage)]
         told = next(one for one in shown if "was stopped before it had ended" in one.text)
         assert told.text.index("<untrusted") < told.text.index("EVIL-TASK"), "its task stands in the fence"
-        assert "EVIL" not in apart(told.text)[0]
+        assert "EVIL-TASK" not in apart(told.text)[0]
         assert told.taint
 
 
