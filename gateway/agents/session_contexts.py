@@ -116,6 +116,8 @@ class SessionContexts:
         self._open: OrderedDict[str, SessionContext] = OrderedDict()
         self._opened = 0
         self._fresh: set[str] = set()
+        self._missed: set[str] = set()
+        """The sessions whose transcript was found empty or gone, which is told once."""
         """Sessions that were named by this process and not opened yet: nothing is stored of them that could be read."""
         self._shared: tuple[str, Opened | None] = ("", None)
         """The id of the owner's main session, and how it began, for light turns."""
@@ -353,6 +355,14 @@ class SessionContexts:
             self._tell(
                 f"{transcript.bad_lines} lines of the transcript {transcript.where} cannot be read. I continue without "
                 f"them; to remove them from the file: homebody sessions repair {key}"
+            )
+        record = self.store.get(key)
+        begins_empty = transcript.opened is None and not transcript.entries and not transcript.bad_lines
+        if begins_empty and record is not None and record.session == session and record.turns and session not in self._missed:
+            self._missed.add(session)
+            self._tell(
+                f"The transcript of {key} is empty or gone ({transcript.where}), though the session had turns. I go on "
+                "without knowing what was said; your notes are not affected. A backup has it: homebody backup list"
             )
         return transcript
 

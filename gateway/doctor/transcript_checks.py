@@ -70,12 +70,21 @@ def _records(folder: Path) -> Iterator[Finding]:
         what = f"{len(file.unreadable)} changes in the list of sessions cannot be read"
         why = "The next start makes these sessions again from their transcripts."
         yield Finding(level="warning", what=what, where=f"{file.path}.changes", why=why, mend="Restart the gateway.")
-    lost = [record for record in records.values() if record.turns and not (folder / f"{record.session}.jsonl").exists()]
+    lost = [record for record in records.values() if record.turns and _is_empty(folder / f"{record.session}.jsonl")]
     for record in lost[:5]:
         why = "The agent does not know what was said there. If the disk is not at fault, the file was deleted."
-        what = f"the transcript of {record.key} is gone"
+        what = f"the transcript of {record.key} is gone or empty"
         mend = "Copy it back from a backup. The session goes on without it."
         yield Finding(level="warning", what=what, where=str(folder / f"{record.session}.jsonl"), why=why, mend=mend)
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return path.stat().st_size == 0
+    except FileNotFoundError:
+        return True
+    except OSError:  # told by the check of permissions
+        return False
 
 
 def _lines(installation: Installation, transcripts: list[Path]) -> Iterator[Finding]:

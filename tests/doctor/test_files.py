@@ -401,10 +401,14 @@ async def test_an_unreadable_line_is_found_and_left_as_it_is(house: House) -> No
     assert house.transcript.read_bytes() == damaged
 
 
-async def test_a_transcript_that_is_gone_is_missed(house: House) -> None:
-    house.transcript.unlink()
+@pytest.mark.parametrize("how", ["gone", "empty"])
+async def test_a_transcript_that_is_gone_or_empty_is_missed(house: House, how: str) -> None:
+    if how == "gone":
+        house.transcript.unlink()
+    else:
+        house.transcript.write_bytes(b"")
     (found,) = await house.wrong(TRANSCRIPTS)
-    assert "the transcript of agent:main:main is gone" in found.what
+    assert "the transcript of agent:main:main is gone or empty" in found.what
 
 
 async def test_transcripts_of_no_agent_are_told(house: House) -> None:
