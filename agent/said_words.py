@@ -14,7 +14,7 @@ _FENCE: Final = re.compile(
     r"(?P<cut>^\[[^\n]*\]$\n?)*",
     re.DOTALL | re.MULTILINE,
 )
-_EDITED: Final = re.compile(r"^\[(?:[^\[\]\n]{1,80} )?edited: (?P<text>(?:(?!\]$).)*)\]$\n?", re.DOTALL | re.MULTILINE)
+_EDITED: Final = re.compile(r"^\[(?:(?P<who>[^\[\]\n]{1,80}) )?edited: (?P<text>(?:(?!\]$).)*)\]$\n?", re.DOTALL | re.MULTILINE)
 _OURS: Final = re.compile(
     r"^\[(?:file: |with files that |\d+ more files |it (?:cannot|could not|was not) |what (?:another model sees|is said) in it\]$|cut: "
     r"|In reply to: |pressed: |forwarded\]$|sticker\b|something that (?:\w+ does not show|cannot be read here:) "
@@ -46,6 +46,13 @@ class Brought(Struct, frozen=True):
         return tuple(f"{self.whose}: {line}" if self.whose else line for line in bare if line)
 
 
+class Edit(Struct, frozen=True):
+    """What a message was changed into. ``who`` changed it, in a group."""
+
+    text: str
+    who: str = ""
+
+
 class SaidWords(Struct, frozen=True):
     """``own`` is what the sender wrote or spoke; ``edits`` what they changed earlier messages into.
 
@@ -53,7 +60,7 @@ class SaidWords(Struct, frozen=True):
     """
 
     own: str
-    edits: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
     brought: tuple[Brought, ...] = ()
     before: str = ""
     files: tuple[str, ...] = ()
@@ -63,7 +70,7 @@ def said_words(text: str) -> SaidWords:
     """Take apart the text of a message from a person, without its stamp."""
     ends = _CONTEXT_ENDS.search(text)
     context, words = ("", text) if ends is None else (text[: ends.start()], text[ends.end() :])
-    edits: list[str] = []
+    edits: list[Edit] = []
     brought: list[Brought] = []
     before: list[str] = []
     for found in _FENCE.finditer(context):
@@ -72,12 +79,14 @@ def said_words(text: str) -> SaidWords:
             before.append(found["text"].strip("\n"))
         elif head.rstrip().endswith("edited: words of somebody]"):
             brought.append(_brought(found))
-    edits += [_plain(found["text"]) for found in _EDITED.finditer(_FENCE.sub("", context))]
+    edits += [
+        Edit(_plain(found["text"]), (found["who"] or "").strip("“” ")) for found in _EDITED.finditer(_FENCE.sub("", context))
+    ]
     brought += [_brought(found) for found in _FENCE.finditer(words)]
     own = _plain(_FENCE.sub(_before_fence, words))
     return SaidWords(
         own,
-        edits=tuple(filter(None, edits)),
+        edits=tuple(one for one in edits if one.text),
         brought=tuple(one for one in brought if one.text),
         before="\n".join(before),
         files=tuple(found["file"] for found in _FILE.finditer(words) if _NOT_THERE not in found["file"]),

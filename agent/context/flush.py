@@ -9,6 +9,7 @@ leaves things out loses no memory.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from datetime import date
 from typing import Literal
@@ -40,6 +41,7 @@ GUIDE = (
 
 Reason = Literal["threshold", "overflow", "compact", "quiet", "reset", "shutdown"]
 _ONCE_A_CYCLE = frozenset({"threshold", "overflow"})
+_QUOTED_NAME = re.compile(r"“(.+?)”")
 _LAST_CALLS = frozenset({"quiet", "reset", "shutdown"})
 LEAN_CHARS = 500
 """How much of the beginning and the end of a tool result a flush is shown that cannot use the cache."""
@@ -265,8 +267,17 @@ def statements_of(context: SessionContext) -> list[Statement]:
 def _statements_in(context: SessionContext, message: UserMessage) -> list[Statement]:
     """Return what a message says. The owner's own words are trusted, those that the message brings along are not."""
     day, taint, words = context.day_of(message), frozenset(message.taint), said_words(message.text)
-    said = [*words.edits, words.own]
     brought = [*filter(None, [words.before]), *("\n".join(one.lines) for one in words.brought)]
     owners = context.audience.kind == "owner" and not any(one.startswith("person:") for one in taint)
-    statements = [Statement(day, text, frozenset() if owners else taint) for text in said if text]
+    speaker = _name_of(message) if context.audience.kind == "group" else ""
+    own = frozenset() if owners else taint
+    statements = [Statement(day, one.text, own, (one.who or speaker) if speaker else "", edited=True) for one in words.edits]
+    if words.own:
+        statements.append(Statement(day, words.own, own, speaker))
     return statements + [Statement(day, text, taint) for text in brought]
+
+
+def _name_of(message: UserMessage) -> str:
+    """The name of who sent a message, which its head has in quotation marks."""
+    quoted = _QUOTED_NAME.match(message.sender)
+    return quoted[1] if quoted is not None and quoted[1] != "?" else ""

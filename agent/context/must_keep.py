@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from msgspec import Struct
+
 from agent.context import corrections, small_talk
 from agent.context.telling import CUE, NEGATED, is_telling, particulars, sentences_of
 from agent.context.told import HEAD, Told
@@ -59,6 +61,7 @@ MOST_OF_THE_AGENT = 20
 """The same of the former summary, and of what the agent said."""
 LONGEST_SENTENCE = 400
 """A longer one is cut into several lines."""
+_EDITED = " (edited)"
 _OF_THE_AGENT = "### What the agent said"
 _ASKED = ("?", "？")
 _LEAST_WORDS = 2
@@ -81,16 +84,25 @@ _ACCESS = re.compile(
 _DENSE = re.compile(f"[{UNSPACED}]{{4,}}")
 
 
-def kept_statements(statements: Sequence[str], known: str, *, everything: bool = False) -> list[str]:
+class Saying(Struct, frozen=True):
+    """Something that was said. ``speaker`` is a name where several write, else ""; ``edited``: it takes the place of earlier words."""
+
+    text: str
+    speaker: str = ""
+    edited: bool = False
+
+
+def kept_statements(statements: Sequence[str | Saying], known: str, *, everything: bool = False) -> list[str]:
     """Return the sentences that ``known`` does not tell yet, in their order. Questions and commands are passed over.
 
     Those count that hold a name, a number, a path or the like, tell a decision, a wish, a promise, a refusal, or correct a known
     line, and lists below a line that ends with a colon; with ``everything`` (the model noted nothing) all that say something.
-    A short correction is kept in one line with the sentence before it. Whether a line tells a sentence already is for ``told.py``.
+    A short correction is kept in one line with the sentence of the same person before it. Whether a line tells a sentence already is
+    for ``told.py``.
     """
     notes = Told(known, strict=everything)
     kept: list[str] = []
-    for message in _messages(statements, everything=everything):
+    for message in _messages([Saying(one) if isinstance(one, str) else one for one in statements], everything=everything):
         wanted = [
             one
             for one in message.said
@@ -100,10 +112,11 @@ def kept_statements(statements: Sequence[str], known: str, *, everything: bool =
             or _corrects(one, notes)
         ]
         for sentence in _within(wanted, MOST_OF_A_MESSAGE):
-            corrected = message.corrections.get(sentence)
-            if not (notes.tells_corrected(sentence, *corrected) if corrected else notes.tells(sentence)):
-                notes.add(sentence)
-                kept.append(sentence)
+            corrected, line = message.corrections.get(sentence), message.line(sentence)
+            if not (notes.tells_corrected(line, *corrected) if corrected else notes.tells(line)):
+                line += _EDITED if message.saying.edited else ""
+                notes.add(line)
+                kept.append(line)
     return kept
 
 
@@ -115,30 +128,36 @@ class _Message:
     lines: frozenset[str]
     short: bool
     corrections: dict[str, tuple[str, str]]
+    saying: Saying
+
+    def line(self, sentence: str) -> str:
+        """The sentence with who said it."""
+        return f"{self.saying.speaker}: {sentence}" if self.saying.speaker else sentence
 
 
-def _messages(statements: Sequence[str], *, everything: bool) -> list[_Message]:
+def _messages(statements: Sequence[Saying], *, everything: bool) -> list[_Message]:
     """Take messages apart into sentences; what only corrects the sentence before it is put behind that, also of an earlier message."""
     found: list[_Message] = []
-    before: tuple[_Message, int] | None = None
-    for text in statements:
+    last: dict[str, tuple[_Message, int]] = {}
+    for saying in statements:
+        text, speaker = saying.text, saying.speaker
         if text.lstrip().startswith("/"):
             continue
         short = len(text) <= PASTED_CHARS
-        message = _Message([], _lists_of(text, everything=everything) if short else frozenset(), short, {})
+        message = _Message([], _lists_of(text, everything=everything) if short else frozenset(), short, {}, saying)
         for one in (piece for sentence in sentences_of([text]) for piece in _cut_up(sentence)):
             asked = one.endswith(_ASKED)
-            if before and short and not asked and one not in message.lines and corrections.refers_back(one):
-                owner, at = before
+            if speaker in last and short and not asked and one not in message.lines and corrections.refers_back(one):
+                owner, at = last[speaker]
                 first = owner.said[at]
                 owner.said[at] = f"{first} – {one}"
                 owner.corrections[owner.said[at]] = (first, corrections.without_opening(one))
                 continue
             message.said.append(one)
             if asked:
-                before = None
+                last.pop(speaker, None)
             elif any(letter.isalnum() for letter in one) and not small_talk.is_small_talk(one):
-                before = message, len(message.said) - 1
+                last[speaker] = message, len(message.said) - 1
         found.append(message)
     return found
 

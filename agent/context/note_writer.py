@@ -38,11 +38,16 @@ class Added(Struct, frozen=True):
 
 
 class Statement(Struct, frozen=True):
-    """Something that a person said on a day. ``taint`` names its sources where it is not to be trusted."""
+    """Something that a person said on a day. ``taint`` names its sources where it is not to be trusted.
+
+    ``speaker`` and ``edited`` are those of ``must_keep.Saying``.
+    """
 
     day: date
     text: str
     taint: frozenset[str] = frozenset()
+    speaker: str = ""
+    edited: bool = False
 
 
 class NoteWriter:
@@ -97,10 +102,11 @@ class NoteWriter:
         self, statements: Sequence[Statement], *, everything: bool
     ) -> AsyncIterator[tuple[date, frozenset[str], list[str]]]:
         """Yield, by day and sources, the sentences that ``add_statements`` would write down; nothing is written."""
-        from agent.context.must_keep import kept_statements  # its patterns take 6 ms to compile
+        from agent.context.must_keep import Saying, kept_statements  # its patterns take 6 ms to compile
 
         for day, taint in sorted({(one.day, one.taint) for one in statements}, key=lambda key: (key[0], sorted(key[1]))):
-            said = [without_controls(one.text) for one in statements if (one.day, one.taint) == (day, taint)]
+            those = [one for one in statements if (one.day, one.taint) == (day, taint)]
+            said = [Saying(without_controls(one.text), without_controls(one.speaker), one.edited) for one in those]
             trusted = not taint and bool(self._context.taint)
             known = await asyncio.to_thread(self._existing_text, day, trusted=trusted)
             kept = await asyncio.to_thread(kept_statements, said, known, everything=everything or trusted)

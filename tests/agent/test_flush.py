@@ -559,7 +559,7 @@ async def test_of_a_message_only_words_are_kept_and_those_of_others_with_whose_t
     )
     await flush.flush(r.conversation, "leave", "reset")
     assert r.note().partition("## Kept word for word\n\n")[2].splitlines() == [
-        "- My alarm code is 4712.",
+        "- My alarm code is 4712. (edited)",
         "- My sister Klara lives in Kiel.",
         "- Forwarded from Ben: The bank moves on 3 December.",
     ]

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from agent.said_words import Brought, said_words
+from agent.said_words import Brought, Edit, said_words
 from agent.taint import fenced
 from channels.messages import ChatAddress, Inbound, Sender
 from gateway.inbound.message_routing import edited, reaction
@@ -34,7 +35,12 @@ def message(text: str) -> Inbound:
 def test_an_edit_is_its_new_words_and_what_happened_else_is_nothing() -> None:
     lines = [edited(message("the code is 4712\nand [not] 4711")), reaction(message("👍"), "well done")]
     found = said_words("\n".join([*lines, "[In reply to: “4711?”]", "[The message]", "thank you"]))
-    assert (found.own, found.edits, found.brought) == ("thank you", ("the code is 4712\nand [not] 4711",), ())
+    assert (found.own, found.edits, found.brought) == ("thank you", (Edit("the code is 4712\nand [not] 4711"),), ())
+
+
+def test_an_edit_in_a_group_is_of_who_made_it() -> None:
+    line = edited(replace(message("my dog stays at home"), conversation=replace(PLACE, kind="group")))
+    assert said_words(f"{line}\n[The message]\nthree").edits == (Edit("my dog stays at home", "Anna"),)
 
 
 def test_an_edit_of_words_of_others_says_whose_they_are() -> None:

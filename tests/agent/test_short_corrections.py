@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.context.must_keep import HEAD, kept_statements
+from agent.context.must_keep import HEAD, Saying, kept_statements
 from tests.agent.said_sentences import KEEP, PASS, sentences
 
 MOST_TALK_KEPT = 0.1
@@ -195,3 +195,40 @@ def test_talk_after_a_fact_is_mostly_not_kept() -> None:
             asked += 1
             kept += any(talk in line for line in kept_statements([facts[n % len(facts)], talk], "- other\n"))
     assert kept <= MOST_TALK_KEPT * asked
+
+
+GROUP = [
+    Saying("The hall is mine on Thursday evening.", "Anna"),
+    Saying("I will bring two crates of lemonade.", "Gina"),
+    Saying("My dog must come along, he bites.", "Oskar"),
+    Saying("My dog stays at home, he bites.", "Oskar", edited=True),
+    Saying("not two, three", "Gina"),
+]
+
+
+def test_of_a_group_each_sentence_says_whose_it_is_and_a_correction_is_of_the_same_person() -> None:
+    kept = kept_statements(GROUP, "", everything=True)
+    assert kept == [
+        "Anna: The hall is mine on Thursday evening.",
+        "Gina: I will bring two crates of lemonade. – not two, three",
+        "Oskar: My dog must come along, he bites.",
+        "Oskar: My dog stays at home, he bites. (edited)",
+    ]
+    assert kept_statements(GROUP, f"{HEAD}\n\n" + "".join(f"- {one}\n" for one in kept), everything=True) == []
+
+
+def test_what_one_person_said_does_not_stand_for_the_same_words_of_another() -> None:
+    noted = f"{HEAD}\n\n- Gina: I am allergic to walnuts.\n"
+    assert kept_statements([Saying("I am allergic to walnuts.", "Oskar")], noted) == ["Oskar: I am allergic to walnuts."]
+
+
+def test_a_note_with_the_name_tells_what_its_person_said() -> None:
+    assert (
+        kept_statements([Saying("The ladder stands in the boat house.", "Gina")], "- Gina: ladder stands in the boat house\n")
+        == []
+    )
+
+
+def test_edited_words_are_marked_so_that_they_are_not_taken_for_the_older_ones() -> None:
+    said = [Saying("The cellar code is 5519."), Saying("The cellar code is 5591.", edited=True)]
+    assert kept_statements(said, "- other\n") == ["The cellar code is 5519.", "The cellar code is 5591. (edited)"]

@@ -166,7 +166,7 @@ class _Turn:
             return [cls.of(message, place, tools)]
         words = said_words(without_stamp(message.text))
         day, time = _moment(message)
-        lines = [f"Correction: {with_dates(line, day)}" for text in words.edits for line in _corrected(text)]
+        lines = [f"Correction: {with_dates(line, day)}" for one in words.edits for line in _corrected(one.text)]
         lines += [line for one in words.brought for line in one.lines]
         lines += [f"File: {file}" for file in words.files]
         own = [cls.of(message, place, tools)] if words.own or not lines else []

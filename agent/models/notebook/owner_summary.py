@@ -31,7 +31,7 @@ def summary_of(messages: Sequence[Message]) -> str:
 def _told_in(message: str) -> list[str]:
     """Return what a message says, and the words of others that it brings, with whose they are."""
     words = said_words(without_stamp(message))
-    return [words.own, *words.edits, *("\n".join(one.lines) for one in words.brought)]
+    return [words.own, *(one.text for one in words.edits), *("\n".join(one.lines) for one in words.brought)]
 
 
 def _worth_keeping(text: str) -> bool:
