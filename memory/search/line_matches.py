@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import pairwise
+from functools import lru_cache, reduce
+from itertools import chain, pairwise
+from operator import or_
 from types import MappingProxyType
 from typing import NamedTuple
 
 from memory.store.candidates import NO_MATCH, LineMatch
+from memory.text.asking_words import AskingWords
 from memory.text.folding import folded
 from memory.text.irregular import irregular_forms
 from memory.text.spellings import other_spellings
@@ -21,6 +23,9 @@ _NEIGHBOUR = 0.5
 """Weight of a word of the line before or after, relative to one of the line itself: an answer follows its question."""
 _ALIKE = 0.5
 """Weight of a word that is only like one of the query."""
+_USUAL, _UNKNOWN, _UNKNOWN_NAME = 0.5, 0.7, 1.5
+"""Weights of words for whether anything is relevant: of those that questions of any kind have, and of words and names that are in no
+candidate."""
 _MOST_PHRASES = 3
 _REMEMBERED = 256
 """Passages that are kept as they are compared: those of the last two searches."""
@@ -48,6 +53,25 @@ class LineWords(NamedTuple):
 
 
 NO_WORDS = LineWords(0.0, named=False)
+
+
+class _Weights:
+    """What sets of words weigh, which are given by their bits."""
+
+    def __init__(self, by_bit: Mapping[int, float]) -> None:
+        self._by_bit = by_bit
+        self._known: dict[int, float] = {}
+
+    def of(self, held: int) -> float:
+        weight = self._known.get(held)
+        if weight is None:
+            weight = self._known[held] = sum(weight for bit, weight in self._by_bit.items() if held & bit)
+        return weight
+
+    def of_line(self, held: Sequence[int], number: int) -> float:
+        """Return the weight of the words of a line, with half of what only the lines beside it have. ``held`` has one more at each end."""
+        own, beside = held[number], held[number - 1] | held[number + 1]
+        return self.of(own) + _NEIGHBOUR * self.of(beside & ~own)
 
 
 class LineMatches:
@@ -80,6 +104,7 @@ class LineMatches:
         self._pairs = [folded(pair) for pair in terms.content_bigrams]
         self._weights |= {folded(pair): weights.get(pair, 0.0) for pair in terms.content_bigrams}
         self._total = sum(self._weights.values())
+        self._whole = dict(self._weights)
         for word in set(terms.words) & set(alike):
             name = stem(folded(word), "")
             self._keys |= dict.fromkeys(alike[word], name)
@@ -91,13 +116,13 @@ class LineMatches:
         before = _ARABIC_PREFIXES if ARABIC in languages else ("",)
         self._starts = tuple({prefix + _start(key) for key in self._keys for prefix in before})
         self._bits = {name: 1 << place for place, name in enumerate(self._weights)}
+        self._by_bits = _Weights({bit: self._weights[name] for name, bit in self._bits.items()})
         self._ordered = {(self._bits[one], self._bits[other]) for one, other in pairwise(order)}
         self._phrases = {one | other for one, other in self._ordered}
         shortest = [one for one in self._starts if not any(one != other and one.startswith(other) for other in self._starts)]
         self._searched = shortest if len(shortest) <= _MOST_SEARCHED else None
         self._bit_by_word: dict[str, int] = {}
         self._known: dict[str, tuple[list[str], list[int]]] = {}
-        self._weight_by_bits: dict[int, float] = {}
 
     def measure(self, text: str) -> LineMatch:
         """Return how well the best line of ``text`` matches."""
@@ -109,7 +134,7 @@ class LineMatches:
         for number, line in enumerate(lines, 1):
             own = held[number]
             if own | held[number - 1] | held[number + 1]:
-                here = self._share(held, number)
+                here = self._by_bits.of_line(held, number)
                 share = max(share, here)
                 if here > timed and self._asks_when and tells_time(_WORD.findall(line)):
                     timed = here
@@ -124,7 +149,27 @@ class LineMatches:
         own = 0
         for held in self._looked_at(text)[1]:
             own |= held
-        return min(1.0, self._weight_of(own) / (self._total or 1.0))
+        return min(1.0, self._by_bits.of(own) / (self._total or 1.0))
+
+    def telling_shares(self, texts: Sequence[str], asking: AskingWords, rare: float) -> list[float]:
+        """Return the share of the best line of each text, by what words tell about whether it is relevant to the query.
+
+        Words that questions of any kind have tell little, and one that none of the texts has may be told in other words, which a name
+        is not. Only what weighs more than ``rare`` is taken for unknown: a commoner word is in texts that are not among these.
+        """
+        held = [self._looked_at(text)[1] for text in texts]
+        seen = reduce(or_, chain.from_iterable(held), 0)
+        by_bit: dict[int, float] = {}
+        total = 0.0
+        for name, bit in self._bits.items():
+            factor = _USUAL if name in asking.usual else 1.0
+            by_bit[bit] = self._weights[name] * factor
+            if not seen & bit and self._whole[name] > rare and name not in self._pairs:
+                factor *= _UNKNOWN_NAME if name in asking.names else _UNKNOWN
+            total += self._whole[name] * factor
+        weights = _Weights(by_bit)
+        lines = ((weights.of_line(bits, number) for number in range(1, len(bits) - 1)) for bits in held)
+        return [min(1.0, max(line, default=0.0) / (total or 1.0)) for line in lines]
 
     def by_line(self, text: str) -> list[LineWords]:
         """Return how well each line of ``text`` matches."""
@@ -134,7 +179,7 @@ class LineMatches:
             if not (held[number] | held[number - 1] | held[number + 1]):
                 told.append(NO_WORDS)
                 continue
-            share = min(1.0, self._share(held, number) / (self._total or 1.0))
+            share = min(1.0, self._by_bits.of_line(held, number) / (self._total or 1.0))
             told.append(LineWords(share, named=bool(held[number]) and self._is_named(line)))
         return told
 
@@ -178,11 +223,6 @@ class LineMatches:
         words = [word for word in _WORD.findall(label) if not word.isdecimal()]
         return len(words) <= _MOST_IN_LABEL and (any(map(self._bit_of, words)) or any(pair in label for pair in self._pairs))
 
-    def _share(self, held: Sequence[int], number: int) -> float:
-        """Return the weight of the words of a line, with half of what only the lines beside it have. ``held`` has one more at each end."""
-        own, beside = held[number], held[number - 1] | held[number + 1]
-        return self._weight_of(own) + _NEIGHBOUR * self._weight_of(beside & ~own)
-
     def _bit_of(self, word: str) -> int:
         """Return the bit of the word of the query that ``word`` is a form of, or 0."""
         bit = self._bit_by_word.get(word)
@@ -190,13 +230,6 @@ class LineMatches:
             name = self._named(word) if word.startswith(self._starts) else ""
             bit = self._bit_by_word[word] = self._bits[name] if name else 0
         return bit
-
-    def _weight_of(self, held: int) -> float:
-        weight = self._weight_by_bits.get(held)
-        if weight is None:
-            weight = sum(self._weights[name] for name, bit in self._bits.items() if held & bit)
-            self._weight_by_bits[held] = weight
-        return weight
 
     def _phrases_in(self, line: str) -> int:
         """Return how many pairs of the query a line has."""

@@ -27,6 +27,7 @@ from memory.settings import QuerySettings
 from memory.store.candidates import Candidate, Lookup
 from memory.store.index import Index
 from memory.store.keyword_hits import weight_of
+from memory.text.asking_words import asking_words
 from memory.text.dates import Span, day_after, day_words, spans, spelt_out, time_words
 from memory.text.figure_dates import Order
 from memory.text.folding import folded
@@ -199,7 +200,7 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
             most = max(most, _SHORT_SPAN + any(not _is_of(c, question.days) for c in ranked))
         ranked = spread_over_days(ranked, question.days, most, itself=question.itself)
     floor = floor_of(fused.floor, found.total)
-    if _is_nothing(index, found, floor, question):
+    if _is_nothing(index, found, floor, question, matches):
         nearest = _nearest(index, ranked, matches, settings)
         return Retrieval(
             hits=(), nearest=nearest, ranked=ranked, floored=True, floor=floor, coverage=found.coverage, scan=found.scan
@@ -341,13 +342,13 @@ def floor_of(floor: float, chunks: int) -> float:
     return floor * max(_LEAST_OF_FLOOR, min(1.0, math.log1p(chunks) / math.log1p(_WHOLE_FLOOR_FROM)))
 
 
-def _is_nothing(index: Index, found: Lookup, floor: float, question: Query) -> bool:
+def _is_nothing(index: Index, found: Lookup, floor: float, question: Query, matches: LineMatches) -> bool:
     """Return whether no candidate is relevant enough to be returned.
 
-    That is so if no line contains the share ``floor`` of the query's words (weighted; words in their order count more). A note of a
-    day or a week in the query is relevant whatever it says; one of a longer time if the query has hardly a word besides, or a
-    passage holds that share of them, with its day and heading or without the name of that time. A cosine counts by its place
-    among those that answers have in this index, and until that is learned, candidates with a vector are returned.
+    That is so if no line contains the share ``floor`` of the query's words (weighted by what they tell; words in their order count
+    more). A note of a day or a week in the query is relevant whatever it says; one of a longer time if the query has hardly a word
+    besides, or a passage holds that share of them, with its day and heading or without the name of that time. A cosine counts by its
+    place among those that answers have in this index, and until that is learned, candidates with a vector are returned.
     """
     cosines = [c.vector for c in found.candidates if c.vector is not None]
     if found.coverage >= _ANSWERED and cosines:
@@ -360,13 +361,13 @@ def _is_nothing(index: Index, found: Lookup, floor: float, question: Query) -> b
         return False
     if spans and (min(span.days for span in spans) <= _SHORT_SPAN or len(question.besides.words) < _FEW_WORDS):
         return False
-    evidence = max(c.line.share + _IN_ORDER * c.line.phrases for c in found.candidates) * said
+    evidence = _evidence(found, question, matches) * said
     if question.terms.pairs or spans:
         evidence = max(evidence, found.coverage * said)
     if spans and question.besides != question.terms:
-        matches = LineMatches(question.besides, found.weights, found.languages, alike=found.alike)
+        others = LineMatches(question.besides, found.weights, found.languages, alike=found.alike)
         dated = [c for c in found.candidates if c.day and any(c.day in span for span in spans)]
-        evidence = max(evidence, *(matches.share_of(f"{c.header}\n{c.text}") for c in dated))
+        evidence = max(evidence, *(others.share_of(f"{c.header}\n{c.text}") for c in dated))
     return _is_too_little(index, evidence, cosines, floor)
 
 
@@ -383,6 +384,13 @@ def _tells_nothing_of_the_day(index: Index, found: Lookup, floor: float, questio
     measured = [matches.measure(c.text) for c in found.candidates]
     evidence = max((one.share + _IN_ORDER * one.phrases for one in measured), default=0.0) * _said(question.besides, found)
     return _is_too_little(index, evidence, [c.vector for c in found.candidates if c.vector is not None], floor)
+
+
+def _evidence(found: Lookup, question: Query, matches: LineMatches) -> float:
+    """Return how much of the query the best line has, by what its words tell, with what it has of them in the order of the query."""
+    texts = [c.text for c in found.candidates]
+    shares = matches.telling_shares(texts, asking_words(question.text), rare=weight_of(2, found.total))
+    return max(share + _IN_ORDER * c.line.phrases for share, c in zip(shares, found.candidates, strict=True))
 
 
 def _is_too_little(index: Index, evidence: float, cosines: Sequence[float], floor: float) -> bool:
