@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection
 from pathlib import Path
 
 from gateway.app.dependencies import Dependencies
+from gateway.ledger.open_ledger import LEDGER
 from gateway.outbound.owner_notifications import OwnerNotifications, StartupNotices
 from gateway.queue.pause import Cause, Pause
 from gateway.settings.root import SettingsStore
 from gateway.supervision.disk_guard import Disk, DiskGuard
 from gateway.supervision.written_folders import WrittenFolder, written_folders
+
+log = logging.getLogger(__name__)
 
 
 class DiskParts:
@@ -40,7 +44,10 @@ class DiskParts:
         def folders() -> list[WrittenFolder]:
             return written_folders(deps.paths, settings.current)
 
-        self.guard = DiskGuard(deps.paths.state, folders, deps.clock, changed)
+        def gone(file: Path) -> None:
+            loop.call_soon_threadsafe(self._gone, file)
+
+        self.guard = DiskGuard(deps.paths.state, folders, deps.clock, changed, watched=deps.paths.state / LEDGER, gone=gone)
 
     def _changed(self, disk: Disk) -> None:
         text, cause = disk.warning(), f"disk {disk.folder}"
@@ -57,6 +64,15 @@ class DiskParts:
             self._noted[disk.folder] = text
             self._notices.tell(text)
         self._owner.say(f"💾 {text}", waits=True)
+
+    def _gone(self, file: Path) -> None:
+        text = (
+            f"{file} was removed while I run. What I take and do from now on is lost when I end. Restart me, and restore what was in it "
+            "from a backup: homebody restart; homebody backup list"
+        )
+        log.error("the ledger was removed under the running gateway: %s", file)
+        self._notices.tell(text)
+        self._owner.say(f"⚠️ {text}", waits=True)
 
     async def _still(self) -> Collection[Cause]:
         await asyncio.to_thread(self.guard.check)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
+import time
 from pathlib import Path
+
+_OLD = 60.0
+"""Seconds after which a temporary file belongs to nobody: it is written in one go."""
 
 
 def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
@@ -26,6 +32,15 @@ def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
         raise
     if durable:
         sync(path.parent)
+
+
+def remove_left(path: Path) -> None:
+    """Remove what processes that were killed while they wrote a file have left beside it: those that no process writes any more."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        number = left.name.removesuffix(".tmp").rpartition(".")[2]
+        with contextlib.suppress(OSError):
+            if number.isdecimal() and time.time() - left.stat().st_mtime > _OLD:
+                left.unlink()
 
 
 def stamp_of(path: Path) -> tuple[int, int, int] | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
+import stat
 import time
 from pathlib import Path
 
@@ -55,6 +57,8 @@ class StateLock:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, _MODE)
+        except IsADirectoryError as error:
+            raise _no_file(path) from error
         except OSError as error:
             raise StorageFailed.from_os(error, "take the state lock", path) from error
         if not _lock(descriptor):
@@ -92,6 +96,11 @@ class StateLock:
             self._descriptor = -1
 
 
+def _no_file(path: Path) -> StorageFailed:
+    hint = f"Move it away: mv {shlex.quote(str(path))} {shlex.quote(f'{path}.broken')}"
+    return StorageFailed("the state lock is a folder, and has to be a file", where=str(path), hint=hint)
+
+
 def command_running(holder: Holder, folder: Path) -> AlreadyRunning:
     """Return the error that names the single command which holds a folder."""
     return AlreadyRunning(
@@ -110,6 +119,8 @@ def describe(path: Path) -> Holder | None:
     except OSError as error:
         raise StorageFailed.from_os(error, "look at the state lock", path) from error
     try:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise _no_file(path)
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return _read(descriptor)

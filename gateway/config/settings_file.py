@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.base.atomic_file import write_atomically
+from gateway.base.atomic_file import remove_left, write_atomically
 from gateway.base.errors import Problem, SettingsError, StorageFailed
 from gateway.base.paths import Paths
 from gateway.config.document import Document, read_document, read_text
@@ -48,6 +48,7 @@ def change(paths: Paths, env: Mapping[str, str], now: datetime, edit: Callable[[
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(target.parent):
+            remove_left(target)
             return _change(target, paths, env, now, edit)
     except OSError as error:
         raise StorageFailed.from_os(error, "write the settings", target) from error

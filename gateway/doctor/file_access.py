@@ -112,6 +112,14 @@ def _in_workspace(installation: Installation, workspace: Path) -> Iterator[Findi
                 mend="Mount its disk. If it was deleted: homebody memory log lists what was in its notes",
             )
         return
+    if os.statvfs(workspace).f_flag & os.ST_RDONLY:
+        yield Finding(
+            level="error",
+            what="the workspace is on a disk that can only be read",
+            where=str(workspace),
+            why="The agent reads its notes, and can keep nothing new.",
+            mend=f"See why: findmnt -T {shlex.quote(str(workspace))}; sudo dmesg | tail. Then: sudo mount -o remount,rw MOUNTPOINT",
+        )
     yield from _findings(_seen(workspace, installation.owner, private=False), installation.owner)
 
 

@@ -80,8 +80,8 @@ class Disk(Struct, frozen=True):
 class DiskGuard:
     """Checks the free space every 30 s, and keeps a reserve file in ``reserve_in`` that is deleted when space runs out there.
 
-    ``folders`` returns those that are written to. ``changed`` is called on each change of the level of one of their disks. ``free``
-    returns the free bytes at a path, ``device`` the number of its disk.
+    ``folders`` returns those that are written to. ``changed`` is called on each change of the level of one of their disks, ``gone`` when
+    the file ``watched``, which was there, is not any more. ``free`` returns the free bytes at a path, ``device`` the number of its disk.
     """
 
     def __init__(
@@ -91,6 +91,8 @@ class DiskGuard:
         clock: Clock,
         changed: Callable[[Disk], None],
         *,
+        watched: Path | None = None,
+        gone: Callable[[Path], None] = lambda _: None,
         free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
         device: Callable[[Path], int] = lambda path: path.stat().st_dev,
     ) -> None:
@@ -98,6 +100,9 @@ class DiskGuard:
         self._reserve = reserve_in / "reserve"
         self._clock = clock
         self._changed = changed
+        self._gone = gone
+        self._watched = watched
+        self._was_there = False
         self._free = free
         self._device = device
         self._levels: dict[Path, Disk] = {}
@@ -121,6 +126,10 @@ class DiskGuard:
 
     def check(self) -> None:
         """Check once. Does blocking I/O."""
+        if self._watched is not None and self._watched.exists() != self._was_there:
+            self._was_there = not self._was_there
+            if not self._was_there:
+                self._gone(self._watched)
         disks, unknown = self._disks()
         for gone in self._levels.keys() - {disk.folder for disk in disks} - unknown:
             disks.append(replace(self._levels[gone], level="fine", written=False))

@@ -55,6 +55,16 @@ def test_a_default_is_shown_and_said_to_be_one(run):
     assert "not set; this is the default" in err
 
 
+def test_what_a_killed_change_left_is_removed_by_the_next_one(run, file):
+    old, fresh = file.with_name(".homebody.yaml.4711.tmp"), file.with_name(".homebody.yaml.4712.tmp")
+    for left in (old, fresh):
+        left.write_text("secrets")
+    os.utime(old, (1, 1))
+    assert run("set", "logging.level", "debug")[0] == 0
+    assert not old.exists()
+    assert fresh.exists(), "a process may be writing it"
+
+
 def test_what_is_set_is_said_to_be_set(run, file):
     code, out, err = run("get", "agent.model")
     assert (code, out) == (0, "anthropic/x\n")

@@ -350,6 +350,23 @@ def full_workspace(house: House) -> Iterator[None]:
     subprocess.run(["umount", house.workspace], check=True)
 
 
+@pytest.fixture
+def closed_workspace(house: House) -> Iterator[None]:
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", house.workspace], check=False, capture_output=True)
+    if made.returncode:
+        pytest.skip("nothing can be mounted here")
+    yield
+    subprocess.run(["umount", house.workspace], check=True)
+
+
+@needs_root
+@pytest.mark.usefixtures("closed_workspace")
+async def test_a_workspace_on_a_disk_that_can_only_be_read_is_an_error(house: House) -> None:
+    [found] = [one for one in await house.wrong(PERMISSIONS) if one.level == "error"]
+    assert found.what == "the workspace is on a disk that can only be read"
+    assert str(house.workspace) in found.mend
+
+
 @needs_root
 @pytest.mark.usefixtures("full_workspace")
 async def test_a_full_disk_of_the_workspace_alone_is_found_with_what_is_not_kept(house: House) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,6 +103,22 @@ def test_a_pause_is_told_once_until_it_is_over(tmp_path: Path) -> None:
     (tmp_path / "starts.json").write_text(json.dumps([[clock.now().timestamp(), False]] * TOO_OFTEN))
     life = CrashLoopBreaker(tmp_path, clock)
     assert (life.begin(), life.owner_knows) == (TOO_OFTEN, False), "an earlier version did not write whether it was paused"
+
+
+def test_a_ledger_that_is_removed_under_a_running_gateway_is_told_once(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    gone: list[Path] = []
+    state.mkdir()
+    file = state / "ledger.sqlite"
+    guard = DiskGuard(state, list, ManualClock(NOON), lambda _: None, watched=file, gone=gone.append)
+    guard.check()
+    assert gone == [], "where there is none, in a database elsewhere, none is missed"
+    file.touch()
+    guard.check()
+    shutil.rmtree(state)
+    guard.check()
+    guard.check()
+    assert gone == [file]
 
 
 def test_a_full_disk_is_told_and_the_reserve_is_given_up(tmp_path: Path) -> None:

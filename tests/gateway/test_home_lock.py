@@ -11,10 +11,10 @@ import pytest
 
 from gateway.backup.age_encryption import Keys
 from gateway.backup.restoring import Target, restore
-from gateway.base.errors import AlreadyRunning
+from gateway.base.errors import AlreadyRunning, StorageFailed
 from gateway.base.home_lock import known_in, lock_of, running_in, whole_home
 from gateway.base.paths import Paths
-from gateway.base.state_lock import Holder, StateLock
+from gateway.base.state_lock import Holder, StateLock, describe
 from gateway.cli import main
 from gateway.service.uninstall import plan_removal
 
@@ -32,6 +32,15 @@ def running(home: Path, *names: str) -> Iterator[None]:
             paths.prepare()
             stack.callback(StateLock.acquire(paths.lock, Holder(pid=os.getpid(), socket="nowhere")).release)
         yield
+
+
+def test_a_lock_that_is_a_folder_is_told_with_what_mends_it(tmp_path: Path) -> None:
+    lock = tmp_path / "state/gateway.lock"
+    lock.mkdir(parents=True)
+    for use in (StateLock.acquire, describe):
+        with pytest.raises(StorageFailed, match="is a folder") as told:
+            use(lock)
+        assert told.value.hint == f"Move it away: mv {lock} {lock}.broken"
 
 
 NAMES = pytest.mark.parametrize("named", ["", "a", "b", "kichen"])

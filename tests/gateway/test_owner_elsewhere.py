@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 from gateway.base.clock import SystemClock
 from gateway.cli.status import wait_lines
 from gateway.outbound import failed_sends
+from gateway.supervision import disk_guard
 from tests.gateway.test_telegram_house import ANNA, Home
 from tests.peers.telegram import TelegramPeer
 
@@ -77,6 +79,22 @@ async def test_a_bot_that_is_to_wait_for_an_hour_says_so_in_the_status(peers: tu
         assert str(ANNA) in wait["conversation"]
         [line] = wait_lines(facts, lambda moment: f"<{moment}>")
         assert line.startswith(f"it asked to wait: 1 reply to {wait['conversation']} waits, next attempt <{wait['until']}>")
+
+
+async def test_the_owner_hears_that_the_state_was_removed_under_the_gateway(
+    peers: tuple[Home, TelegramPeer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, _ = peers
+    monkeypatch.setattr(disk_guard, "CHECK_EVERY", 0.2)
+    async with home.lived_in() as house:
+        await home.peer.say(ANNA, "hello")
+        assert await home.says(1) == ["re: hello"]
+        await asyncio.sleep(0.5)
+        shutil.rmtree(home.root / "home/state")
+        told = (await home.says(2))[1]
+        assert "ledger.sqlite was removed while I run" in told
+        assert "homebody backup list" in told
+        assert any("was removed while I run" in notice for notice in (await house.status.status())["notices"])
 
 
 async def house_status(house: object) -> dict[str, dict[str, str]]:
