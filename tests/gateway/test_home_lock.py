@@ -43,6 +43,12 @@ def test_a_lock_that_is_a_folder_is_told_with_what_mends_it(tmp_path: Path) -> N
         assert told.value.hint == f"Move it away: mv {lock} {lock}.broken"
 
 
+def backup_in(folder: Path) -> Path:
+    """Make a file that is there, and which is refused before anybody opens it."""
+    (folder / "backup").touch()
+    return folder / "backup"
+
+
 NAMES = pytest.mark.parametrize("named", ["", "a", "b", "kichen"])
 
 
@@ -51,7 +57,7 @@ def test_a_restore_is_refused_while_any_gateway_of_the_home_runs(tmp_path: Path,
     home = tmp_path / "home"
     target = Target(paths=Paths(home, gateway=named), force=True)
     with running(home, "a", "b"), pytest.raises(AlreadyRunning, match="a, b") as told:
-        restore(tmp_path / "backup", Keys(files=()), target, env={}, now=datetime.now(UTC))
+        restore(backup_in(tmp_path), Keys(files=()), target, env={}, now=datetime.now(UTC))
     assert told.value.hint == "Stop each of them first: HOMEBODY_GATEWAY=a homebody stop"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
 
@@ -61,7 +67,7 @@ def test_nothing_is_restored_into_what_gateways_that_run_use(tmp_path: Path, par
     home = tmp_path / "home"
     target = Target(paths=Paths(home / part), force=True)
     with running(home, "a", "b"), pytest.raises(AlreadyRunning, match="a, b"):
-        restore(tmp_path / "backup", Keys(files=()), target, env={}, now=datetime.now(UTC))
+        restore(backup_in(tmp_path), Keys(files=()), target, env={}, now=datetime.now(UTC))
     assert sorted(path.name for path in home.iterdir()) == sorted(
         {"agents", "gateways", "state"} & {p.name for p in home.iterdir()}
     )
