@@ -59,7 +59,7 @@ def test_a_restore_is_refused_while_any_gateway_of_the_home_runs(tmp_path: Path,
     with running(home, "a", "b"), pytest.raises(AlreadyRunning, match="a, b") as told:
         restore(backup_in(tmp_path), Keys(files=()), target, env={}, now=datetime.now(UTC))
     assert told.value.hint == "Stop each of them first: HOMEBODY_GATEWAY=a homebody stop"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "home"]
 
 
 @pytest.mark.parametrize("part", ["gateways", "gateways/a", "state/new", "agents"])
