@@ -11,7 +11,7 @@ LENGTHS = range(_SHORTEST, _LONGEST + 1)
 """How long the words are that are looked into."""
 _SHORTEST_PART = 5
 _SHARED = 0.85
-"""Share of a word's letters, in a row, that a similar word must contain."""
+"""Share of a word's letters, in a row, that a similar word must contain; of a short word all ("rotto" is not like "Grotta")."""
 _MOST_ALIKE = 8
 
 
@@ -31,7 +31,7 @@ class Vocabulary:
             return []
         if (state := self._state()) != self._read_at:
             self._words, self._read_at = "\n" + self._read(), state
-        size = max(_SHORTEST, -int(-_SHARED * len(asked)))
+        size = len(asked) if len(asked) <= _SHORTEST_PART else int(_SHARED * len(asked))
         found = {one for start in range(len(asked) - size + 1) for one in self._with(asked[start : start + size])}
         for length in range(len(asked) - 1, _SHORTEST_PART - 1, -1):
             for start in range(len(asked) - length + 1):

@@ -103,8 +103,10 @@ class WordSearch:
         alike: dict[str, list[str]] = {}
         for word in unknown:
             others = other_forms(word)
-            counts = self._counted(connection, state.live, [words_of(form) for form in others])
-            found = [form for form, count in zip(others, counts, strict=True) if count] + self._vocabulary.like(word)
+            stems = [forms(form, state.languages) for form in others]
+            counts = self._counted(connection, state.live, [_flat(written_so) for written_so in stems])
+            found = [stem for written_so, count in zip(stems, counts, strict=True) if count for stem in written_so]
+            found += self._vocabulary.like(word)
             if found:
                 alike[word] = found
         return alike

@@ -58,12 +58,15 @@ class KeywordIndex:
             return hits
         languages = self._notes.languages()
         unknown = [word for word in terms.words if not self._count(_any_of(forms(word, languages)))]
-        alike = {word: found for word in unknown if (found := [*self._other_forms(word), *self._vocabulary.like(word)])}
+        alike = {
+            word: found for word in unknown if (found := [*self._other_forms(word, languages), *self._vocabulary.like(word)])
+        }
         wider = self._search(terms, alike, generation, audience, limit) if alike else hits
         return wider if wider.coverage >= floor else hits
 
-    def _other_forms(self, word: str) -> list[str]:
-        return [form for form in other_forms(word) if self._count(fts_string(form))]
+    def _other_forms(self, word: str, languages: Sequence[str]) -> list[str]:
+        written_so = (forms(form, languages) for form in other_forms(word))
+        return [stem for stems in written_so if self._count(_any_of(stems)) for stem in stems]
 
     def _search(
         self, terms: Terms, alike: Mapping[str, Sequence[str]], generation: Generation, audience: str | None, limit: int
