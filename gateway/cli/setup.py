@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from gateway.base.errors import UsageError
+from gateway.base.errors import UsageError, for_chat
 from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 
 if TYPE_CHECKING:
@@ -57,7 +57,11 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
     if not interactive and not yes:
         from gateway.setup.by_hand import as_text, commands
 
-        tell({"found": found.as_json(), "commands": commands(found, step)}, as_text(found, step), as_json=as_json)
+        tell(
+            {"found": found.as_json(), "commands": list(map(for_chat, commands(found, step)))},
+            as_text(found, step),
+            as_json=as_json,
+        )
         return 0
     from gateway.base.terminal_text import wrapped
     from gateway.setup.questions import DefaultAnswers, TerminalQuestions

@@ -192,6 +192,13 @@ async def test_with_json_nothing_else_is_on_stdout(home: Home) -> None:
     assert "only a notebook" in err
 
 
+async def test_the_commands_of_a_profile_name_it(home: Home) -> None:
+    code, out, _ = await home.run("--profile", "work", "setup", "--json")
+    told = json.loads(out)["commands"]
+    assert (code, len(told) > 2) == (0, True)
+    assert all("homebody --profile work " in command for command in told), told
+
+
 async def test_without_a_token_yes_says_where_it_is_taken_from(home: Home) -> None:
     code, out, err = await home.run("setup", "telegram", "--yes")
     assert code == 2
