@@ -127,7 +127,11 @@ class Told:
     def turns(self, sentence: str) -> bool:
         """Whether a sentence says something else in nearly the words of a line: it corrects that line."""
         words = _words(sentence)
-        if len(words.strong | words.other) < _LEAST_IN_COMMON or self.tells(sentence):
+        if self.tells(sentence):
+            return False
+        if any(_has_another_in_place(words.row, self._lines[n].own) for n in self._near(words)):
+            return True
+        if len(words.strong | words.other) < _LEAST_IN_COMMON:
             return False
         turning = frozenset(words.row[n] for n, _ in turning_words.marks(words.row))
         words = _Words(words.row, words.strong - turning, words.other - turning)
@@ -145,7 +149,7 @@ class Told:
             return True
         if line.exact or len(words.strong | words.other) < _LEAST_IN_COMMON:
             return _stand_in_a_row(words.row, line.row)
-        if not self._holds_words_of(words, line) or _replaces(words, line):
+        if not self._holds_words_of(words, line) or _replaces(words, line) or _has_another_in_place(words.row, line.own):
             return False
         if turning_words.contradict(words.row, line.row):
             return False
@@ -179,6 +183,25 @@ def _replaces(words: _Words, line: _Line) -> bool:
         return False
     there, said = {_stem(word) for word in line.bag}, {_stem(word) for word in words.row}
     return any(_stem(word) not in there for word in left_out) and any(_stem(word) not in said for word in others)
+
+
+def _has_another_in_place(row: Sequence[str], line: Sequence[str]) -> bool:
+    """Whether a line has between the same two words, or at its end, another word than a sentence has there.
+
+    That counts for every word, as the language of a short sentence is often told wrongly and a number or verb then taken for a stop
+    word ("sei", "once", "come"); only where both are stop words of some language it does not ("a", "the").
+    """
+    said, noted = {_stem(word) for word in row}, {_stem(word) for word in line}
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for left, word, right in zip(line, line[1:], (*line[2:], ""), strict=False):
+        if _stem(word) not in said:
+            places[left, right].append(word)
+    return any(
+        not (stop_words.is_one(word) and stop_words.is_one(other))
+        for left, word, right in zip(row, row[1:], (*row[2:], ""), strict=False)
+        if _stem(word) not in noted
+        for other in places.get((left, right), ())
+    )
 
 
 def _stem(word: str) -> str:

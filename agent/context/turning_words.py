@@ -34,7 +34,16 @@ _MARKS = (
     "antes después hasta desde contra menos más solo=sólo salvo quizás=quizá cancelado=cancelada "
     "prima dopo fino=finché contro meno più solo=soltanto tranne se forse annullato=annullata "
     "voor na tot sinds tegen minder meer minstens hoogstens alleen behalve als misschien afgezegd "
-    "depois até mais apenas exceto talvez"
+    "depois até mais apenas exceto talvez "
+    "almost=nearly half hardly=barely=scarcely rarely=seldom sometimes=occasionally other second=2nd third=3rd fourth=4th twice "
+    "supposedly=allegedly=apparently temporarily partly=partially early late want=wants=wanted "
+    "fast=beinahe=nahezu halb kaum selten manchmal angeblich=vermutlich vorübergehend teilweise früh spät "
+    "zweite=zweiter=zweites=zweiten dritte=dritter=drittes=dritten zweimal dreimal möchte=möchten wollen "
+    "presque moitié peine rarement parfois soi-disant=censément temporairement bientôt deuxième=seconde troisième veut=voudrait "
+    "casi medio apenas raramente supuestamente temporalmente pronto segundo tercer=tercero=tercera quiere "
+    "quasi mezzo=mezza appena raramente provvisoriamente presto secondo terzo=terza vuole "
+    "bijna nauwelijks zelden soms tijdelijk vroeg laat tweede derde wil=wilt "
+    "quase meio=meia raramente temporariamente cedo terceiro=terceira quer"
 )
 """A line must hold the same of these as a sentence, before the same words. What stands behind "=" means the same."""
 

@@ -100,6 +100,11 @@ def _languages() -> dict[str, list[str]]:
     return found
 
 
+def is_one(word: str) -> bool:
+    """Return whether a word in lower case is a stop word of any language, or made of several ("we'll")."""
+    return all(part in _languages() for part in word.split("'"))
+
+
 def of(words: Sequence[str]) -> frozenset[str]:
     """Return the stop words of the language of a query, which is the one with the most matches; English in case of a tie."""
     asked = set(words)
