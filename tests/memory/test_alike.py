@@ -27,6 +27,12 @@ CASES = [
 ]
 
 
+HEADS = (
+    "Bücher-Regal Garten-Regal Winter-Reifen Telefon-Nummer Ferien-Wohnung Kinder-Zimmer Brief-Kasten Kranken-Kasse Hunde-Leine "
+    "Apfel-Kuchen Heizungs-Keller Werkzeug-Kiste Kaffee-Tasse Strom-Zähler Küchen-Schrank"
+)
+
+
 def opened(tmp_path: Path, fillers: int) -> WorkspaceMemory:
     notes = tmp_path / "notes" / "memory"
     notes.mkdir(parents=True)
@@ -65,4 +71,21 @@ async def test_what_is_written_later_is_known_at_once(tmp_path: Path) -> None:
     (tmp_path / "notes/memory/fact.md").write_text("Der Schlüssel liegt unter dem blauen Topf\n", "utf-8")
     await memory.wrote("memory/fact.md")
     assert (await memory.search("Wo ist der Hausschlüssel?", audience=OWNER)).hits
+    await memory.close()
+
+
+async def test_the_end_of_a_compound_is_found_where_its_stem_is_another_one(tmp_path: Path) -> None:
+    memory = opened(tmp_path, 60)
+    compounds = [compound.split("-") for compound in HEADS.split()]
+    for number, (first, head) in enumerate(compounds):
+        text = f"Das mit dem {first}{head.lower()} ist jetzt endlich erledigt und bezahlt.\n"
+        (tmp_path / f"notes/memory/fact-{number}.md").write_text(text, "utf-8")
+    (tmp_path / "notes/memory/other.md").write_text("Die Reparatur der Struktur war aufregend für uns alle.\n", "utf-8")
+    await memory.sync()
+    for first, head in compounds:
+        found = [hit.snippet for hit in (await memory.search(head, audience=OWNER)).hits]
+        assert any(f"{first}{head.lower()}" in text for text in found), head
+        assert not any("Reparatur" in text for text in found), head
+    for asked in ("Tür", "Regen", "Figur"):
+        assert (await memory.search(asked, audience=OWNER)).hits == (), asked
     await memory.close()

@@ -106,7 +106,7 @@ class WordSearch:
             stems = [forms(form, state.languages) for form in others]
             counts = self._counted(connection, state.live, [_flat(written_so) for written_so in stems])
             found = [stem for written_so, count in zip(stems, counts, strict=True) if count for stem in written_so]
-            found += self._vocabulary.like(word)
+            found += self._vocabulary.like(word, state.languages)
             if found:
                 alike[word] = found
         return alike

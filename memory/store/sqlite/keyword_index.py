@@ -59,7 +59,9 @@ class KeywordIndex:
         languages = self._notes.languages()
         unknown = [word for word in terms.words if not self._count(_any_of(forms(word, languages)))]
         alike = {
-            word: found for word in unknown if (found := [*self._other_forms(word, languages), *self._vocabulary.like(word)])
+            word: found
+            for word in unknown
+            if (found := [*self._other_forms(word, languages), *self._vocabulary.like(word, languages)])
         }
         wider = self._search(terms, alike, generation, audience, limit) if alike else hits
         return wider if wider.coverage >= floor else hits
