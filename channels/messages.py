@@ -97,11 +97,11 @@ class Inbound(Struct, frozen=True, kw_only=True):
     redelivery is recognised even when the platform renumbers one of the two. ``at`` is when it was sent, with a zone.
     ``hints`` (agent, session, model) come from a local client with the owner's rights; no other channel sets them.
 
-    ``event`` says what happened. "edited": ``target`` (a message of this conversation) now reads ``text``. "reaction": somebody put
-    the emoji ``text`` under ``target``. "button": a button under ``target`` was pressed, whose value is ``text``.
-    ``quoted`` is the beginning of the message that this one replies to, ``context`` what the sender's program says beside it.
-    Messages of one sender with the same ``part_of`` (an album, a text that the platform cut up) are parts of one. ``from_bot``: a
-    program wrote it.
+    ``event`` says what happened. "edited": ``target`` (a message of this conversation) now reads ``text``. "reaction": somebody put the
+    emoji ``text`` under ``target``, or took ``former`` away there, or both. "button": a button under ``target`` was pressed, whose
+    value is ``text``. ``quoted`` is the beginning of the message that this one replies to, ``context`` what the sender's program says
+    beside it. Messages of one sender with the same ``part_of`` (an album, a text that the platform cut up) are parts of one.
+    ``from_bot``: a program wrote it.
     """
 
     conversation: ChatAddress
@@ -115,6 +115,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
     mentioned: bool = False
     event: InboundEvent = "message"
     target: str | None = None
+    former: str = ""
     quoted: str = ""
     context: str = ""
     attachments: tuple[Attachment, ...] = ()

@@ -212,10 +212,13 @@ class Reader:
         chat, target, person = str(reaction.chat.id), str(reaction.message_id), reaction.user
         known = self._seen.find(chat, target)
         mine = known is not None and known[1]
-        text = _emoji(reaction)
+        text, former = (
+            _emoji(reaction.new_reaction, reaction.old_reaction),
+            _emoji(reaction.old_reaction, reaction.new_reaction),
+        )
         direct = reaction.chat.type == "private"
-        if person is None or not text or (person.is_bot and not self._settings.allow_bots):
-            return Reading(passed="a reaction that was taken back, or that nobody can be named for")
+        if person is None or not (text or former) or (person.is_bot and not self._settings.allow_bots):
+            return Reading(passed="a reaction that did not change, or that nobody can be named for")
         wanted = {"off": False, "own": direct or mine, "all": True}[self._settings.reaction_notifications]
         if not wanted or (known is None and reaction.chat.is_forum and not direct):
             return Reading(passed="a reaction to a message that is not the bot's, or not known")
@@ -230,6 +233,7 @@ class Reader:
             mentioned=direct or mine,
             event="reaction",
             target=target,
+            former=former,
             from_bot=person.is_bot,
         )
         return Reading(inbound=inbound)
@@ -269,10 +273,10 @@ def _thread(message: Message) -> str | None:
     return GENERAL if message.chat.is_forum and message.chat.type == "supergroup" else None
 
 
-def _emoji(reaction: MessageReactionUpdated) -> str:
-    """Return the newly added emoji."""
-    before = set(reaction.old_reaction)
-    fresh: Sequence[object] = [one for one in reaction.new_reaction if one not in before]
+def _emoji(these: Sequence[object], others: Sequence[object]) -> str:
+    """Return the emoji that are among these reactions and not among the others."""
+    known = set(others)
+    fresh = [one for one in these if one not in known]
     return " ".join(
         str(getattr(one, "emoji", "⭐" if getattr(one, "type", "") == "paid" else "(custom emoji)")) for one in fresh
     )

@@ -38,8 +38,8 @@ class NewMessage(Struct, frozen=True, kw_only=True):
 
     Each further agent that answers the conversation gets a copy, whose ``mark`` names it: it stands behind key and alias, so that a
     redelivery finds all rows of a message. With ``line`` it is no message but a context event: that line is told with the conversation's
-    next message; untrusted text in it comes from ``line_sources``. With ``new_text`` it is an edit: while the edited message waits, its
-    text is replaced instead.
+    next message (nothing where it is empty); untrusted text in it comes from ``line_sources``. With ``new_text`` it is an edit: while
+    the edited message waits, its text is replaced instead.
     """
 
     message: ReceivedMessage
@@ -163,7 +163,8 @@ class MessageRouting:
 
     async def _reaction(self, inbound: Inbound, actor: Actor, with_context: set[str]) -> list[NewMessage]:
         policy = self._settings.current.messages.reactions
-        if policy == "off" or inbound.from_bot or not inbound.text.strip():
+        text = inbound.text.strip()
+        if policy == "off" or inbound.from_bot or not (text or (inbound.former and policy != "turn")):
             return []
         ours = await self._ledger.outbox.find_sent(inbound.conversation.address, inbound.target or "")
         if ours is None and inbound.conversation.kind == "group":
@@ -173,7 +174,18 @@ class MessageRouting:
         line = reaction(inbound, None if ours is None else ours[0])
         if policy == "turn":
             return await self._message(replace(inbound, text=line), actor, with_context)
-        return [NewMessage(message=self._context_event(inbound, actor), line=line)]
+        untold = await self._untold_reaction(inbound, None if ours is None else ours[0])
+        if not text and not untold:
+            return []
+        return [NewMessage(message=self._context_event(inbound, actor), line=line if text else "", event_ids=untold)]
+
+    async def _untold_reaction(self, inbound: Inbound, ours: str | None) -> tuple[int, ...]:
+        """Return the context event of a reaction that was taken away before the agent was told of it."""
+        if not inbound.former:
+            return ()
+        gone = reaction(replace(inbound, text=inbound.former), ours)
+        pending = await self._ledger.context_events.pending(inbound.conversation.address)
+        return tuple(event.id for event in pending if event.line == gone)[-1:]
 
     def _context_event(self, inbound: Inbound, actor: Actor) -> ReceivedMessage:
         return ReceivedMessage(inbound=inbound, actor=actor, route=self._routes(inbound, actor)[0])

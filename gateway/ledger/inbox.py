@@ -183,9 +183,11 @@ def take(db: Database, account: str, arrival: Arrival, now: datetime) -> tuple[I
         return row, renumbered
     if _reword(db, account, arrival):
         reason = "it changed a message that waited"
-    else:
+    elif arrival.aside:
         add_event(db, row.conversation, arrival.aside, now, arrival.aside_sources)
         reason = "kept for the next message"
+    else:
+        reason = "it took back what was kept for the next message"
     query = "UPDATE inbox SET state = 'answered', reason = ?, ended_at = ? WHERE id = ?"
     db.execute(query, (reason, stamp(now), row.id))
     return replace(row, state="answered", reason=reason), renumbered

@@ -229,6 +229,20 @@ async def test_a_reaction_is_told_with_the_next_message(tmp_path: Path) -> None:
         assert s.texts == ["[Anna put 👍 under your message “Shall I book it?”]\n[The message]\nso?"]
 
 
+async def test_a_reaction_that_is_taken_back_or_changed_before_the_next_message_is_not_told_as_it_was(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.we_said("Shall I book it?", "900")
+        await s.door.accept([said(1, "👍", event="reaction", target="900", mentioned=False)])
+        await s.door.accept([said(2, "", event="reaction", target="900", mentioned=False, former="👍")])
+        await s.door.accept([said(3, "so?")])
+        await s.door.accept([said(4, "👍", event="reaction", target="900", mentioned=False)])
+        await s.door.accept([said(5, "👎", event="reaction", target="900", mentioned=False, former="👍")])
+        await s.door.accept([said(6, "and?")])
+        await s.door.accept([said(7, "", event="reaction", target="900", mentioned=False, former="👎")])
+        await s.door.accept([said(8, "well?")])
+        assert s.texts == ["so?", "[Anna put 👎 under your message “Shall I book it?”]\n[The message]\nand?", "well?"]
+
+
 async def test_a_reaction_is_told_in_the_thread_that_the_message_is_in(tmp_path: Path) -> None:
     topic = replace(HALL, thread="5")
     async with scene(tmp_path) as s:

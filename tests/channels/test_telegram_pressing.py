@@ -131,16 +131,24 @@ async def test_reactions_in_a_group_are_heard_as_the_settings_say(wanted: str, h
 
 @pytest.mark.parametrize(
     ("before", "after", "heard"),
-    [((), ("👍",), ["👍"]), (("👍",), ("🔥",), ["🔥"]), (("👍",), (), []), (("👍",), ("👍", "🎉"), ["🎉"])],
+    [
+        ((), ("👍",), [("👍", "")]),
+        (("👍",), ("🔥",), [("🔥", "👍")]),
+        (("👍",), (), [("", "👍")]),
+        (("👍",), ("👍", "🎉"), [("🎉", "")]),
+        (("👍",), ("👍",), []),
+    ],
 )
-async def test_only_what_was_put_there_is_told(before: tuple[str, ...], after: tuple[str, ...], heard: list[str]) -> None:
+async def test_what_was_put_there_and_taken_away_is_told(
+    before: tuple[str, ...], after: tuple[str, ...], heard: list[tuple[str, str]]
+) -> None:
     async with opened() as line:
         mine = await line.send("done")
         async with line.listening():
             await line.peer.react(ANNA, ANNA, int(mine), *after, before=before)
             await line.peer.say(ANNA, "that was it")
             await line.door.until(lambda: "that was it" in line.door.texts)
-    assert line.door.texts == [*heard, "that was it"]
+    assert [(one.text, one.former) for one in line.door.messages] == [*heard, ("that was it", "")]
 
 
 @pytest.mark.parametrize(("allowed", "heard"), [(False, []), (True, ["👍"])])
