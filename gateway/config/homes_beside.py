@@ -40,7 +40,17 @@ class SharedWorkspace(Struct, frozen=True):
 
 
 def shared_workspaces(settings: Settings, paths: Paths, env: Mapping[str, str]) -> list[SharedWorkspace]:
-    """Return each workspace of these settings that another home's agent has as well. Blocking."""
+    """Return each workspace of these settings that another home's agent has as well; homes that cannot be looked at are left out.
+
+    Blocking. Never raises: it is a warning, and nothing is to fail by it.
+    """
+    try:
+        return _shared(settings, paths, env)
+    except (HomebodyError, OSError, ValueError):
+        return []
+
+
+def _shared(settings: Settings, paths: Paths, env: Mapping[str, str]) -> list[SharedWorkspace]:
     own = {agent: os.path.realpath(settings.agent(agent).workspace) for agent in settings.agent_ids}
     return [
         SharedWorkspace(agent, Path(folder), other, beside)
@@ -57,7 +67,7 @@ def _workspaces_beside(paths: Paths, env: Mapping[str, str]) -> Iterator[tuple[P
         try:
             settings = load(beside, env).settings
             found = [(agent, os.path.realpath(settings.agent(agent).workspace)) for agent in settings.agent_ids]
-        except (HomebodyError, OSError):  # it does not start with them, and its own commands tell why
+        except (HomebodyError, OSError, ValueError):  # it does not start with them, and its own commands tell why
             continue
         yield from ((beside, agent, folder) for agent, folder in found)
 
@@ -66,7 +76,7 @@ def _homes_beside(paths: Paths, env: Mapping[str, str]) -> Iterator[Paths]:
     usual = Paths.find({**env, "HOMEBODY_CONFIG": ""}, profile="default").home
     near = paths.home.parent.glob(f"{paths.home.name.split('-')[0]}*")
     for home in sorted({*Path.home().glob(_HOMES), *usual.parent.glob(f"{usual.name}*"), *near}):
-        used = (home / "state").is_dir() or any(one.is_file() for one in Paths(home).config_names())
+        used = any(map(os.path.exists, (home / "state", *Paths(home).config_names())))  # false where one may not look
         if used and os.path.realpath(home) != os.path.realpath(paths.home):
             name = home.name.removeprefix(f"{usual.name}-")
             profile = name if home.parent == usual.parent and name != home.name else ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.paths import Paths
+from gateway.config.homes_beside import shared_workspaces
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.disk_space import DISK
 from gateway.doctor.examination import examine
@@ -56,6 +57,10 @@ async def test_a_workspace_that_is_another_homes_too_is_named_with_a_folder_of_i
     assert found.mend.endswith(f"homebody config set agents.defaults.workspace {house.workspace}-2")
     (other / "homebody.yaml").write_text("agents: {defaults: {workspace: ~/elsewhere}}\n")
     assert await house.wrong(WORKSPACES) == []
+    (other / "homebody.yaml").write_bytes(b"\xff[")
+    assert await house.wrong(WORKSPACES) == [], "its own commands tell that"
+    house.env["HOMEBODY_HOME"] = "relative"
+    assert shared_workspaces(house.installation().settings, house.installation().paths, house.env) == []
 
 
 async def test_notes_in_another_encoding_are_said_to_be_read_and_all_are_named(house: House) -> None:
