@@ -51,6 +51,7 @@ _OWN = r"(?:i|ich|je|yo|io|ik|eu)\b|j['’]"
 _MORE_NUMBERS = (
     "twee drie vier vijf zes zeven negen tien elf twaalf dertien veertien vijftien "
     "dois duas três quatro seis oito onze doze treze catorze quatorze quinze "
+    "twice thrice zweimal dreimal viermal "
     "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred "
     "zwanzig dreissig dreißig hundert seize vingt trente quarante cinquante soixante cent "
     "dieciséis diecisiete dieciocho diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien ciento "

@@ -35,7 +35,9 @@ _ASKED_TO_KEEP = re.compile(
     re.IGNORECASE,
 )
 """How a sentence begins that asks for something to be kept; what comes behind it is what is kept."""
-_TOKEN = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\W_](?:[\w.@/:'’-]*[^\W_])?")
+_SIGNS = frozenset("$€£¥₹%‰°")
+"""What makes another thing of a figure beside it. They are words of a row, and say nothing by themselves."""
+_TOKEN = re.compile(rf"[{UNSPACED}]{{1,2}}|(?:(?<![^\s(])[+−-](?=\d))?[^\W_](?:[\w.@/:'’-]*[^\W_])?|[{''.join(_SIGNS)}]")
 _PRONOUNS = (
     "he she they you him her them er sie ihn ihm ihr du dir dich il elle ils elles tu vous él ella ellos ellas lui lei loro "
     "hij zij ele ela"
@@ -275,7 +277,7 @@ def _words(text: str) -> _Words:
     strong: set[str] = set()
     other: set[str] = set()
     for n, (token, word) in enumerate(zip(tokens, plain, strict=True)):
-        if empty.issuperset(word.split("'")) or (len(word) == 1 and not word.isdigit() and word.isascii()):
+        if word in _SIGNS or empty.issuperset(word.split("'")) or (len(word) == 1 and not word.isdigit() and word.isascii()):
             continue
         named = token[0].isupper() and not (n == 0 and CUE.fullmatch(token))
         particular = named or any(letter.isdigit() for letter in token)

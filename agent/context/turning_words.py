@@ -26,7 +26,7 @@ _DATED = frozenset(["en", "de", "du", "début", "fin", "mi", "au", "il", "di", "
 """Before "mai" it is the French month, not the Italian "never"; so it is beside a figure."""
 
 _MARKS = (
-    "before after until=till since against less=fewer more least most only except unless if whether maybe perhaps probably "
+    "before after until=till since against less=fewer more least most only except=but unless if whether maybe perhaps probably "
     "instead cancelled=canceled "
     "vor=bevor nach=nachdem bis seit=seitdem gegen weniger mehr mindestens höchstens nur außer=ausser falls wenn vielleicht "
     "wahrscheinlich statt=anstatt=stattdessen abgesagt "
@@ -54,6 +54,12 @@ from to
 he=him=his=himself she=her=hers=herself
 me=my=mine=i you=your=yours
 can=may=could must should
+will='ll might
+is=are=am=isn't was=were=wasn't
+ist=sind war=waren
+est=sont était=étaient
+es=está=son era=estaba
+è=sono era=erano
 all=every=each=everybody=everyone some=few half
 win=wins=won lose=loses=lost
 auf unter über neben hinter im=in=ins aus an=am=ans

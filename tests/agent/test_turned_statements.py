@@ -154,6 +154,22 @@ HOMOGRAPHS = (
     ("O avô Jorge evita peixe.", "O avô Jorge come peixe."),
     ("Gregor put the parcel in the shed.", "Gregor put the parcel in the bin."),
 )
+SIGNS = (
+    ("The cellar fridge is set to -12 degrees.", "The cellar fridge is set to 12 degrees."),
+    ("The correction of the clock is +4.", "The correction of the clock is -4."),
+    ("The sledge costs $70.", "The sledge costs €70."),
+    ("The discount is 15 %.", "The discount is 15 €."),
+    ("All but Ute may drive the van.", "All may drive the van."),
+    ("Ute was the treasurer.", "Ute is the treasurer."),
+    ("Ute might join the choir.", "Ute will join the choir."),
+)
+
+
+@pytest.mark.parametrize("everything", [True, False])
+@pytest.mark.parametrize(("before", "after"), [*SIGNS, *((b, a) for a, b in SIGNS)])
+def test_a_sign_a_unit_or_a_tense_that_changed_is_news(before: str, after: str, everything: bool) -> None:
+    assert kept_statements([before, after], f"## Facts\n- {before}\n", everything=everything) == [after]
+    assert kept_statements([before, after], "", everything=True) == [before, after]
 
 
 @pytest.mark.parametrize(("before", "after"), [*QUALIFIED, *HOMOGRAPHS])
