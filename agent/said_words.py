@@ -7,6 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from agent.taint import source
+
 _CONTEXT_ENDS: Final = re.compile(r"^\[The message\]\n?", re.MULTILINE)
 """What stands between the lines that are told with a message and the message. Where a person wrote it, a backslash is in it."""
 _FENCE: Final = re.compile(
@@ -29,6 +31,7 @@ _SPOKEN: Final = re.compile(r"^\[voice message[^\]\n]*\][ \t]*", re.MULTILINE)
 _DESCRIBED: Final = re.compile(
     r"^\[(?P<what>contact|place|location|live location|poll|checklist|answer to a form): (?P<text>[^\n]*)\]$", re.MULTILINE
 )
+_NAMED: Final = "from "
 _BEFORE: Final = "[Said in this group before"
 _NAMELESS: Final = frozenset({"somebody", "a_contact", "a_map", "a_shared_poll", "a_shared_checklist"})
 
@@ -120,5 +123,7 @@ def _brought(fence: re.Match[str]) -> Brought:
         case _:
             whose = f"From {kind} {name}".rstrip()
     text = _plain(fence["text"])
+    if text.startswith(_NAMED) and source(kind, text.removeprefix(_NAMED)) == f"{kind}:{name}":
+        text = ""  # the gateway's own line: nothing else was forwarded with it
     described = name in _NAMELESS and _DESCRIBED.match(fence["text"].lstrip()) is not None
     return Brought("" if described else whose, text)

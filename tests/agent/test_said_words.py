@@ -38,6 +38,13 @@ def test_an_edit_is_its_new_words_and_what_happened_else_is_nothing() -> None:
     assert (found.own, found.edits, found.brought) == ("thank you", (Edit("the code is 4712\nand [not] 4711"),), ())
 
 
+def test_a_forward_without_words_says_nothing() -> None:
+    assert said_words(body("[forwarded from Ludmilla Brandt]\n")).brought == ()
+    assert said_words(body("[forwarded from Ludmilla Brandt]\nfrom Kiel")).brought == (
+        Brought("Forwarded from Ludmilla Brandt", "from Kiel"),
+    )
+
+
 def test_an_edit_in_a_group_is_of_who_made_it() -> None:
     line = edited(replace(message("my dog stays at home"), conversation=replace(PLACE, kind="group")))
     assert said_words(f"{line}\n[The message]\nthree").edits == (Edit("my dog stays at home", "Anna"),)
