@@ -153,11 +153,15 @@ class Paths(Struct, frozen=True):
         Raises StorageFailed for a folder that is a symbolic link (which could redirect the state), not a folder, owned by
         another user (also for root, whose files there its owner could not use), or not writable.
         """
-        for folder in (self.home, self.state):
-            _refuse_root(folder, state=folder == self.state)
+        self.refuse_root()
         own = [self.home / "gateways", self.local] if self.gateway else []
         for folder in (self.home, self.state, *own, self.agents, self.memory, self.logs):
             private_folder(folder)
+
+    def refuse_root(self) -> None:
+        """Raise StorageFailed where root would write into a home of somebody else, who could not use its files."""
+        for folder in (self.home, self.state):
+            _refuse_root(folder, state=folder == self.state)
 
 
 def _home_in(env: Mapping[str, str]) -> str:

@@ -56,7 +56,7 @@ def doctor(
     """
     from gateway.doctor.checks import CHECKS
 
-    invocation.may_be_restoring = True
+    invocation.may_be_restoring = invocation.may_be_of_another = True
     if wanted and not only:  # an id begins with the name of its check
         names = {check.name for check in CHECKS}
         only = tuple(dict.fromkeys(name for one in wanted if (name := one.rpartition("-")[0]) in names))

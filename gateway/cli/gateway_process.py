@@ -85,7 +85,8 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
     log = structlog.get_logger("gateway")
     settings, paths = invocation.loaded.settings, invocation.paths
     for shared in shared_workspaces(settings, paths, os.environ):
-        log.warning("%s. %s", shared.as_text(), shared.mend(settings))
+        told = f"{shared.as_text()}. {shared.mend(settings)}"
+        log.warning(told)
     told_to_end = asyncio.Event()
     on = Dependencies(
         settings=settings,

@@ -35,17 +35,22 @@ class Invocation:
     """The command is also for a gateway that has not run in the home yet."""
     may_be_restoring: bool = False
     """The command is also for a home in which a restore was broken off."""
+    may_be_of_another: bool = False
+    """The command may be given by root in the home of another user."""
     _told: bool = field(default=False, init=False)
 
     @cached_property
     def paths(self) -> Paths:
         """The paths of settings, state and logs. Raises UsageError where a gateway is named that does not exist, and others run.
 
+        Raises StorageFailed for root in the home of another user.
         Raises RestoreUnfinished where a restore was broken off: what a command did there might be lost.
         Where gateways of a cluster run in the home and none is named, they are those of the first: any gateway takes what is about all.
         """
         from msgspec.structs import replace
 
+        if not self.may_be_of_another:
+            self._found.refuse_root()
         if not self.may_be_restoring:
             self._need_whole()
         if not self.may_be_new:

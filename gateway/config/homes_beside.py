@@ -7,6 +7,7 @@ where an agent is added, at the start, and by the doctor alone.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from gateway.base.paths import Paths
 from gateway.settings.root import Settings
 
 _HOMES = ".homebody*"
+_OF_A_RESTORE = re.compile(r"\.(?:before-restore|to-restore|restoring)(?:-|$)")
+"""What a restore keeps or prepares beside a home is nobody's."""
 
 
 class SharedWorkspace(Struct, frozen=True):
@@ -77,7 +80,7 @@ def _homes_beside(paths: Paths, env: Mapping[str, str]) -> Iterator[Paths]:
     near = paths.home.parent.glob(f"{paths.home.name.split('-')[0]}*")
     for home in sorted({*Path.home().glob(_HOMES), *usual.parent.glob(f"{usual.name}*"), *near}):
         used = any(map(os.path.exists, (home / "state", *Paths(home).config_names())))  # false where one may not look
-        if used and os.path.realpath(home) != os.path.realpath(paths.home):
+        if used and not _OF_A_RESTORE.search(home.name) and os.path.realpath(home) != os.path.realpath(paths.home):
             name = home.name.removeprefix(f"{usual.name}-")
             profile = name if home.parent == usual.parent and name != home.name else ""
             yield Paths(home, profile=profile)

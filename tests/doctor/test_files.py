@@ -55,6 +55,9 @@ async def test_a_workspace_that_is_another_homes_too_is_named_with_a_folder_of_i
     (found,) = await house.wrong(WORKSPACES)
     assert found.what == f"{house.workspace}, the workspace of the agent main, is that of main of the profile fam, too"
     assert found.mend.endswith(f"homebody config set agents.defaults.workspace {house.workspace}-2")
+    for kept in (".homebody.before-restore-20261128", ".homebody.to-restore-1a2b", ".homebody.restoring-1a2b"):
+        shutil.copytree(other, house.person / kept)
+    assert len(await house.wrong(WORKSPACES)) == 1, "what a restore keeps beside a home is nobody's"
     (other / "homebody.yaml").write_text("agents: {defaults: {workspace: ~/elsewhere}}\n")
     assert await house.wrong(WORKSPACES) == []
     (other / "homebody.yaml").write_bytes(b"\xff[")
@@ -127,10 +130,11 @@ async def test_a_foreign_note_is_named_by_two_checks(house: House) -> None:
 def test_what_root_left_in_the_home_of_another_is_found_and_given_back(house: House) -> None:
     for path in (house.person, *house.person.rglob("*")):
         os.chown(path, STRANGER, STRANGER, follow_symlinks=False)
-    assert program("config", "set", "logging.level", "debug", home=house.person).returncode == 0
-    (house.home / "state/of-an-earlier-version.json").touch()
-    left = [path for path in house.home.rglob("*") if path.lstat().st_uid == 0]
-    assert left, "root's commands leave files of root's, which is why the check is there"
+    refused = program("config", "set", "logging.level", "debug", home=house.person)
+    assert refused.returncode == 6
+    assert [path for path in house.home.rglob("*") if path.lstat().st_uid == 0] == []
+    (house.home / "state/of-an-earlier-version.json").touch()  # whose commands did not refuse root
+    (house.home / "homebody.json.bak").write_text("{}")
     found = program("doctor", "--offline", "--only", "permissions", "--json", home=house.person)
     assert found.returncode != 0
     wrong = [one for one in json.loads(found.stdout)["findings"] if one["level"] == "error"]

@@ -59,7 +59,20 @@ def as_root_in(home: Path, *words: str, **env: str) -> subprocess.CompletedProce
 
 @as_root
 @pytest.mark.parametrize(
-    "words", [("gateway",), ("start",), ("agent", "-m", "hello"), ("cron", "add", "tomorrow at 9", "water")]
+    "words",
+    [
+        ("gateway",),
+        ("start",),
+        ("status",),
+        ("agent", "-m", "hello"),
+        ("agents", "add", "work"),
+        ("cron", "add", "tomorrow at 9", "water"),
+        ("config", "set", "gateway.port", "18999"),
+        ("models", "auth", "add", "anthropic"),
+        ("memory", "search", "key"),
+        ("backup", "key"),
+        ("backup", "restore", "a-backup.age", "--force"),
+    ],
 )
 def test_root_is_refused_in_the_home_of_another_user_before_anything_is_made(tmp_path: Path, words: tuple[str, ...]) -> None:
     home = tmp_path / "home"
