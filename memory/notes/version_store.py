@@ -321,7 +321,7 @@ class VersionStore:
         data = text.encode("utf-8", "surrogatepass")
         digest = hashlib.sha256(data).hexdigest()
         place = self._place(digest)
-        if not place.exists():
+        if not _is_kept(place):
             made = [place, place.parent, *(() if place.parent.exists() else (place.parent.parent, self._folder))]
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             half = place.with_name(f"{place.name}.{os.getpid()}.half")
@@ -337,7 +337,15 @@ class VersionStore:
 
 
 def _digests(folder: Path) -> Iterator[str]:
-    return (folder.name + path.name for path in folder.iterdir())
+    return (folder.name + path.name for path in folder.iterdir() if _is_kept(path))
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether a text is there. A loss of power may leave an empty file of it; a compressed one has bytes always."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _sync(path: Path) -> None:

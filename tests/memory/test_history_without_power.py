@@ -76,14 +76,19 @@ def test_an_undo_that_was_told_survives_a_loss_of_power(tmp_path: Path) -> None:
     assert not store.missing()
 
 
-def test_blame_goes_on_without_a_text_that_is_gone_and_diff_names_the_version(tmp_path: Path) -> None:
+@pytest.mark.parametrize("empty", [False, True])
+def test_blame_goes_on_without_a_text_that_is_gone_and_diff_names_the_version(tmp_path: Path, *, empty: bool) -> None:
     store = VersionStore(tmp_path / "history")
     store.record("a.md", "one\n", at=NOW, author=AGENT)
     lost = store.record("a.md", "one\ntwo\n", at=NOW, author=AGENT)
     store.record("a.md", "one\ntwo\nthree\n", at=NOW, author=AGENT)
     assert lost is not None
     assert lost.after is not None
-    (tmp_path / "history/texts" / lost.after[:2] / lost.after[2:]).unlink()
+    text = tmp_path / "history/texts" / lost.after[:2] / lost.after[2:]
+    if empty:
+        text.write_bytes(b"")  # what a loss of power leaves, too
+    else:
+        text.unlink()
     assert [(line, version and version.name) for line, version in store.blame("a.md")] == [
         ("one", "1"),
         ("two", "3"),
