@@ -43,7 +43,7 @@ def test_no_hint_hides_a_command() -> None:
         (("tools", "list", "--agent", "nobody"), "homebody agents add nobody"),
         (("tools", "show", "nothing"), "homebody tools list"),
         (("config", "set", "agents.list[3].x", "1"), "homebody config page"),
-        (("route", "explain", "--channel", "telegram", "--peer", "1"), "homebody channels status"),
+        (("route", "explain", "--channel", "telegram", "--peer", "1"), "homebody setup"),
         (("auth", "remove", "nothing"), "homebody auth list"),
     ],
 )

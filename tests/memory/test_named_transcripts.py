@@ -40,6 +40,10 @@ class Walked(TranscriptFiles):
         self.walks += 1
         return super().walk()
 
+    async def looked_after_the_start(self) -> bool:
+        """Whether the look at all has ended that the first growth after a start brings."""
+        return self.walks > 1
+
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     for _ in range(1200):
@@ -80,6 +84,7 @@ async def test_one_conversation_that_goes_on_has_no_other_looked_at(tmp_path: Pa
     await until(lambda: found(memory, "ferry"))
     await say(tmp_path / "sessions", "the tram is yellow", name="s3")  # the first look after a start is at all of them
     await until(lambda: found(memory, "tram"))
+    await until(transcripts.looked_after_the_start)
     before = transcripts.walks
     for n, word in enumerate(("zebra", "camel", "ostrich")):
         await say(tmp_path / "sessions", f"the {word} is called Otto", name=f"s{n}")
@@ -99,6 +104,7 @@ async def test_what_is_too_little_to_be_indexed_is_looked_at_again_when_another_
     await until(lambda: found(memory, "ferry"))
     await say(tmp_path / "sessions", "the tram is yellow", "the bus is red", name="one")
     await until(lambda: found(memory, "tram"))
+    await until(transcripts.looked_after_the_start)
     before = transcripts.walks
     await say(tmp_path / "sessions", "the zebra is called Otto", name="one")
     path = tmp_path / "sessions" / "one.jsonl"
