@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from channels.messages import ChatAddress
 from gateway.ledger.database import Database
@@ -14,6 +15,10 @@ from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import ApprovedSender, Invitation, NewOutbound, PairingRequest, Role
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean, instant, read_conversation, stamp, write_conversation
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 PAIRING_TTL: Final = timedelta(hours=1)
 PENDING_LIMIT: Final = 20
@@ -110,7 +115,7 @@ class PairingPart:
     async def pending(self) -> list[PairingRequest]:
         query = f"SELECT {_REQUEST} FROM pairing WHERE expires > ? ORDER BY requested_at"
         now = stamp(self._connection.now())
-        return await self._connection.run(lambda db: [_request(found) for found in db.execute(query, (now,))])
+        return await self._connection.run(lambda db: list(_readable(_request, db.execute(query, (now,)))))
 
     async def approve(self, channel: str, code: str, role: Role, welcome: str) -> ApprovedSender | None:
         now = self._connection.now()
@@ -178,7 +183,7 @@ class PairingPart:
             return list(self._approved)
         as_of = self._changes
         query = f"SELECT {_APPROVED} FROM approved ORDER BY approved_at, rowid"
-        found = await self._connection.run(lambda db: [_approved(one) for one in db.execute(query)])
+        found = await self._connection.run(lambda db: list(_readable(_approved, db.execute(query))))
         if as_of == self._changes:  # otherwise it may be what was before a change
             self._approved = list(found)
         return found
@@ -239,6 +244,15 @@ def _request(found: Any) -> PairingRequest:
         requested_at=instant(requested_at),
         expires=instant(expires),
     )
+
+
+def _readable(read: Callable[[Any], T], rows: Iterable[Any]) -> Iterator[T]:
+    """Yield what can be read of rows. One with a damaged value is left out, so that it keeps no gateway from starting."""
+    for row in rows:
+        try:
+            yield read(row)
+        except (ValueError, TypeError, OverflowError) as error:
+            log.warning("a person in the ledger cannot be read, and has to be paired anew: %s", error)
 
 
 def _approved(found: Any) -> ApprovedSender:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -304,6 +304,7 @@ def test_after_a_crash_nothing_that_was_open_goes_on_by_itself(
 
 @settings(max_examples=examples(20), deadline=None)
 @given(flips=st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 7)), min_size=1, max_size=40))
+@example(flips=[(1794006, 0)])  # in the address of an approved person
 def test_flipped_bits_keep_no_house_from_starting(closed: Original, flips: list[tuple[int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = closed.put(Path(folder))
