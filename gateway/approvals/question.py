@@ -111,11 +111,20 @@ def _block(text: str, name: str, left: int) -> list[str]:
     """Return text as a code block of at most ``left`` characters, or a little more where that is too few for one."""
     shown = "\n".join(visible(line) for line in text.split("\n"))
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", shown) or [""]))
-    note = for_chat(f"(shortened; all of it: homebody approvals show {name})")
+    note = _shortened_note(name)
     room = left - 2 * (len(fence) + 1)
     if len(shown) <= room:
         return [fence, shown, fence]
     return [fence, _shortened(shown, max(80, room - len(note) - 1)), fence, note]
+
+
+def _all_of_it(name: str) -> str:
+    """Return the command that prints a question whole."""
+    return for_chat(f"homebody approvals show {name}")
+
+
+def _shortened_note(name: str) -> str:
+    return f"(shortened; all of it: {_all_of_it(name)})"
 
 
 def _shortened(text: str, most: int) -> str:
@@ -147,7 +156,7 @@ def _circumstances(act: Act, home: str, name: str) -> list[str]:
     words = " ".join(_code(one) if one else "(empty)" for one in act.argv or ()) if unclear else ""
     return [
         line,
-        *([] if whole else [f"⚠️ This line is shortened; all of it: homebody approvals show {name}"]),
+        *([] if whole else [f"⚠️ This line is shortened; all of it: {_all_of_it(name)}"]),
         *([f"Word by word: {_shortened(words, 4 * _PART)}"] if words else []),
     ]
 
@@ -179,15 +188,14 @@ def _parts(act: Act) -> list[str]:
 def _cut_note(question: Question, most: int) -> list[str]:
     """Say where all of what an act does is, if it takes more characters than its question shows."""
     shortened = len(visible(question.act.summary)) > most
-    return [f"(shortened; all of it: homebody approvals show {question.name})"] if shortened else []
+    return [_shortened_note(question.name)] if shortened else []
 
 
 def _target(act: Act, name: str) -> list[str]:
     target = act.url or act.path
     if not target or target in act.summary:
         return []
-    note = f"(shortened; all of it: homebody approvals show {name})"
-    return [_shortened(_code(target), 6 * _PART), *([note] if len(_code(target)) > 6 * _PART else [])]
+    return [_shortened(_code(target), 6 * _PART), *([_shortened_note(name)] if len(_code(target)) > 6 * _PART else [])]
 
 
 def _recipients(act: Act, name: str) -> list[str]:
@@ -195,7 +203,7 @@ def _recipients(act: Act, name: str) -> list[str]:
         return []
     shown = ", ".join(_code(_bounded(one, _PART)) for one in act.recipients[:_MOST_RECIPIENTS])
     left = len(act.recipients) - _MOST_RECIPIENTS
-    more = for_chat(f" and ⚠️ {left} more (all of them: homebody approvals show {name})") if left > 0 else ""
+    more = f" and ⚠️ {left} more (all of them: {_all_of_it(name)})" if left > 0 else ""
     return [f"It goes to: {shown}{more}", *odd_letters(" ".join(act.recipients))]
 
 

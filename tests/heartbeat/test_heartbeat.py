@@ -27,6 +27,7 @@ from tests.queueing.conftest import OPEN, Town
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from datetime import datetime
     from pathlib import Path
 
     from agent.models.protocol import Request
@@ -294,6 +295,19 @@ def failing(request: Request) -> Any:
     return AssistantMessage(content=(), model="scripted/model", stop="error", failure=failure)
 
 
+async def beats_of(town: Beating, house: Gateway, quarters: int, *, most: int | None = None) -> list[datetime]:
+    """Let so many quarters of an hour pass, or fewer until there were ``most`` beats, and return when there was one."""
+    at: list[datetime] = []
+    for _ in range(quarters):
+        before = len(town.beats)
+        await town.pass_by(house, 30 * 60 / 2)
+        if len(town.beats) > before:
+            at.append(town.clock.now())
+        if len(at) == most:
+            break
+    return at
+
+
 async def test_a_failing_model_is_asked_ever_less_often_and_nobody_is_told(tmp_path: Path) -> None:
     town = Beating(tmp_path)
     town.tasks()
@@ -302,14 +316,8 @@ async def test_a_failing_model_is_asked_ever_less_often_and_nobody_is_told(tmp_p
         await hello(wire)
         town.answer = failing
         began = town.clock.now()
-        at = []
-        for _ in range(10 * 48):
-            before = len(town.beats)
-            await town.pass_by(house, 30 * 60 / 2)
-            if len(town.beats) > before:
-                at.append(round((town.clock.now() - began) / timedelta(minutes=30)))
-            if len(at) == 5:
-                break
+        beats = await beats_of(town, house, 10 * 48, most=5)
+        at = [round((one - began) / timedelta(minutes=30)) for one in beats]
         gaps = [two - one for one, two in itertools.pairwise(at)]
         assert gaps[:3] == [2, 4, 8]
         assert max(gaps) <= 12, "at most six hours"
@@ -323,12 +331,7 @@ async def test_a_new_day_ends_the_longer_wait_after_failures(tmp_path: Path) -> 
     async with town.house(wire) as house:
         await hello(wire)
         town.answer = failing
-        at = []
-        for _ in range(4 * 24):
-            before = len(town.beats)
-            await town.pass_by(house, 30 * 60 / 2)
-            if len(town.beats) > before:
-                at.append(town.clock.now())
+        at = await beats_of(town, house, 4 * 24)
     after = [one for one in at if one.date() > at[0].date()]
     gaps = [(two - one) / timedelta(hours=1) for one, two in itertools.pairwise(after)]
     assert after[0].hour == 0, "limits of a day begin anew"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from agent.models.scripted import Stall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
+    from gateway.app.gateway import Gateway
+    from tests.peers.wire import Wire
     from tests.queueing.conftest import Town
 
     Make = Callable[..., Town]
@@ -30,15 +33,22 @@ class Working:
         return [Stall()]
 
 
-@pytest.mark.parametrize("by", ["anna", "ben"])
-@pytest.mark.parametrize("order", ["/stop", "/STOP", "stop", "Stop."])
-async def test_who_may_stop_a_task_stops_it_without_the_name(town: Make, order: str, by: str) -> None:
+@asynccontextmanager
+async def at_work(town: Make, *, by: str = "anna") -> AsyncIterator[tuple[Town, Wire, Gateway]]:
+    """A gateway that works on a task of ``by`` in a group."""
     t, working = town(), Working()
     t.answer = working
     wire = t.wire()
     async with t.house(wire) as house:
         await wire.say("sort the photos", group="g", mentioned=True, by=by)
         await working.began.wait()
+        yield t, wire, house
+
+
+@pytest.mark.parametrize("by", ["anna", "ben"])
+@pytest.mark.parametrize("order", ["/stop", "/STOP", "stop", "Stop."])
+async def test_who_may_stop_a_task_stops_it_without_the_name(town: Make, order: str, by: str) -> None:
+    async with at_work(town, by=by) as (t, wire, house):
         await wire.say(order, group="g", by=by)
         await wire.until(lambda: wire.said("g"))
         await house.lanes.quiet()
@@ -47,12 +57,7 @@ async def test_who_may_stop_a_task_stops_it_without_the_name(town: Make, order: 
 
 
 async def test_a_guest_does_not_stop_the_task_of_another_and_the_word_stays_a_word(town: Make) -> None:
-    t, working = town(), Working()
-    t.answer = working
-    wire = t.wire()
-    async with t.house(wire) as house:
-        await wire.say("sort the photos", group="g", mentioned=True)
-        await working.began.wait()
+    async with at_work(town) as (_, wire, house):
         await wire.say("stop", "/stop", group="g", by="ben")
         await wire.until(lambda: wire.said("g"))
         assert house.lanes.busy("agent:main:wire:group:g")
@@ -77,12 +82,7 @@ async def test_where_nothing_works_only_the_order_itself_is_heard_without_the_na
 
 
 async def test_the_stop_of_another_bot_is_not_an_order(town: Make) -> None:
-    t, working = town(), Working()
-    t.answer = working
-    wire = t.wire()
-    async with t.house(wire) as house:
-        await wire.say("sort the photos", group="g", mentioned=True)
-        await working.began.wait()
+    async with at_work(town) as (_, wire, house):
         await wire.say("/stop", "stop", group="g", from_bot=True)
         assert house.lanes.busy("agent:main:wire:group:g")
         await wire.say("/stop", group="g")
